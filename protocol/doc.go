@@ -84,6 +84,8 @@
 //   - p:stream and p:changes: the URLs of the other doors, as rdf:resource;
 //   - p:discovery: the URL of the document that names all doors (see "Finding
 //     the doors"), as rdf:resource;
+//   - dcterms:replaces, for each base URL that the site had before, at most 16, as
+//     rdf:resource: see "A site that moves";
 //   - items with an rdf:Seq: the URL of every item, as rdf:resource.
 //
 // Then come the items, each rdf:about its URL: title (the path where there is
@@ -338,7 +340,7 @@
 //
 // The door for programs, parley/agents, takes a program as POST of
 // application/wasm from crawlers that the site permits, and answers {"agent":
-// DIGEST}, the value of the parameter agent (C14). Package server/agent says what a
+// DIGEST}, the value of the parameter agent (C14). Package internal/site/agent says what a
 // program is. POST parley/agents/run?agent=DIGEST, with a filter without op and
 // minsig, runs it on all that is offered now, and answers application/x-ndjson: for
 // each page that it selects a line ([AgentOutput]) with url, hash and b64 (its
@@ -416,6 +418,21 @@
 // responses take twice as long as they did at first. A longer Crawl-delay of
 // robots.txt still applies. A crawler may send fewer requests, and unless its operator
 // permits more, sends at most ten a second over two connections.
+//
+// # A site that moves
+//
+// A site moves when its base URL gets another scheme, host or port; its paths stay. The
+// manifest at the new base names each former base URL as dcterms:replaces of its channel:
+// what was below that is at the same path below the new base now, so that no item has to
+// name its old URL. A new epoch begins; digests and dates follow the bytes, as ever.
+//
+// A reader ignores this claim about another origin, unless the former origin confirms it by
+// redirecting the URL of its manifest to the same path at the new one, with 301 or 308. Then
+// the reader obeys the new robots.txt; reads the new manifest, whose base must be the new
+// origin with the path of the former base; fetches no page again whose digest it has; and
+// continues from the new cursor. A reader that was away during several moves follows each
+// redirect in turn, to the first manifest, which must name one of the bases on the way. It
+// does not go from https to http, from a public address to a private one, or in a circle.
 //
 // # What is frozen, and what may come
 //

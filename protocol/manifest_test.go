@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -75,7 +76,7 @@ func (d document) diff(o document) string {
 	same := func(a, b protocol.Manifest) bool {
 		equal := a.Modified.Equal(b.Modified)
 		a.Modified, b.Modified = time.Time{}, time.Time{}
-		return equal && a == b
+		return equal && reflect.DeepEqual(a, b)
 	}
 	if !same(d.head, o.head) {
 		return fmt.Sprintf("head %+v\nand  %+v", d.head, o.head)
@@ -127,6 +128,7 @@ func goldens() map[string]document {
 	site.head.Modified = date("2026-11-21T05:00:09.250Z")
 	site.head.Cursor, site.head.Complete = cursor, true
 	site.head.Stream, site.head.Changes, site.head.Discovery = "wss://www.example.com/parley/stream", base+"parley/changes", base+protocol.DiscoveryPath
+	site.head.Replaces = []string{"http://www.example.com/", "http://old.example:8080/"}
 	site.items = []protocol.Item{
 		{URL: base, Title: "Home", Modified: date("2026-11-20T01:02:03Z"), Length: 5120, Type: "text/html", Digest: protocol.Sum([]byte("home")),
 			Text: protocol.Sum([]byte("Home")), Language: "en", Importance: 100},
@@ -202,6 +204,17 @@ func TestManifestCutShort(t *testing.T) {
 	}
 }
 
+// Former base URLs beyond the limit, and what is no URL, are ignored.
+func TestReadReplaces(t *testing.T) {
+	const line = `<dcterms:replaces rdf:resource="http://old.example:8080/"/>`
+	whole := string(goldens()["site"].write(t))
+	many := strings.Replace(whole, line, `<dcterms:replaces rdf:resource="ftp://h/"/><dcterms:replaces>http://h/</dcterms:replaces>`+strings.Repeat(line, 40), 1)
+	d, skipped, err := read(strings.NewReader(many), protocol.ManifestOptions{})
+	if err != nil || len(skipped) > 0 || len(d.head.Replaces) != 16 || d.head.Replaces[0] != "http://www.example.com/" || d.head.Replaces[15] != "http://old.example:8080/" {
+		t.Errorf("%q, %v, %v", d.head.Replaces, skipped, err)
+	}
+}
+
 // A manifest that claims to be complete with a wrong item count is an error.
 func TestManifestWithWrongCount(t *testing.T) {
 	whole := string(goldens()["site"].write(t))
@@ -255,6 +268,8 @@ func TestWriterRefuses(t *testing.T) {
 		"no base":                      change(func(d *document) { d.head.Base = "" }),
 		"no manifest URL":              change(func(d *document) { d.head.URL = "robots.rdf" }),
 		"an unsupported door URL":      change(func(d *document) { d.head.Stream = "javascript:alert(1)" }),
+		"a relative former base":       change(func(d *document) { d.head.Replaces = []string{"/docs/"} }),
+		"too many former bases":        change(func(d *document) { d.head.Replaces = slices.Repeat([]string{"http://h/"}, 17) }),
 		"a bad epoch":                  change(func(d *document) { d.head.Cursor.Epoch = "a b" }),
 		"a bad tombstone":              change(func(d *document) { d.gone[1].URL = "gone" }),
 		"a move to an unsupported URL": change(func(d *document) { d.gone[0].To = "ftp://www.example.com/" }),

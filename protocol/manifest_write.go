@@ -139,6 +139,15 @@ func (w *manifestWriter) head(m Manifest) error {
 		}
 		w.resource(door.name, door.url)
 	}
+	if len(m.Replaces) > maxReplaces {
+		return fmt.Errorf("%d former base URLs, more than %d", len(m.Replaces), maxReplaces)
+	}
+	for _, u := range m.Replaces {
+		if err := w.urls.check(u); err != nil {
+			return err
+		}
+		w.resource("dcterms:replaces", u)
+	}
 	return nil
 }
 

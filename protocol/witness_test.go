@@ -77,6 +77,9 @@ func TestRapperFindsTheTriples(t *testing.T) {
 	want(d.head.URL, parley+"complete", lit("true"))
 	want(d.head.URL, parley+"stream", url(d.head.Stream))
 	want(d.head.URL, parley+"changes", url(d.head.Changes))
+	for _, former := range d.head.Replaces {
+		want(d.head.URL, terms+"replaces", url(former))
+	}
 	for _, i := range d.items {
 		want(i.URL, rdf+"type", url(rss+"item"))
 		want(i.URL, rss+"link", lit(i.URL))

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,11 @@ var (
 type JournalOptions struct {
 	// Base is the site's base URL, ending in "/".
 	Base string
+
+	// Former are base URLs that the site had before, which differ from Base in scheme, host or port alone. A journal
+	// of one of them, or a published manifest where the journal is new, is taken over: all pages move to Base, with
+	// their dates, digests and stamps, and a new epoch begins. In a journal of Base they have no effect.
+	Former []string
 
 	// Published is where the last published manifest is: a file, or an http URL.
 	// Empty means that the journal is not compared with it.
@@ -96,7 +102,7 @@ func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, 
 	if err != nil {
 		return nil, err
 	}
-	err = checkSite(j, o.Base)
+	base, err := baseOf(j, &o)
 	if o.Strict && errors.Is(err, errOtherSite) {
 		err = fmt.Errorf("%w: %w", ErrDiverged, err)
 	}
@@ -105,10 +111,13 @@ func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, 
 		mark, err = readMark(o.Manifest)
 	}
 	if err == nil && (o.Published != "" || mark != "") {
-		err = checkEpoch(ctx, j, o, mark == "" || mark == j.Mark())
+		err = checkEpoch(ctx, j, o, base, mark == "" || mark == j.Mark())
 	}
 	if err == nil && mark != "" {
 		err = j.SetMark(mark)
+	}
+	if err == nil && len(o.Former) > 0 && !o.ReadOnly {
+		err = move(ctx, j, &o)
 	}
 	if err != nil {
 		j.Close()
@@ -117,32 +126,30 @@ func OpenJournal(ctx context.Context, path string, o JournalOptions) (*Journal, 
 	return j, nil
 }
 
-// checkSite checks the URL of one entry: all entries of a journal belong to one site.
-func checkSite(j *Journal, base string) error {
-	v, err := j.View()
-	if err != nil {
-		return err
-	}
-	defer v.Close()
-	for e, err := range v.Entries() {
-		if err == nil && !strings.HasPrefix(e.Item.URL, base) {
-			err = fmt.Errorf("%w: it contains %s, which is not below %s", errOtherSite, e.Item.URL, base)
-		}
-		return err
-	}
-	return nil
-}
-
-// checkEpoch begins a new epoch unless the journal continues what was published.
-// marked says that this journal was the last one to report changes.
-func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) error {
-	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+// checkEpoch begins a new epoch unless the journal, whose pages are below base, continues
+// what was published. marked says that this journal was the last one to report changes.
+func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, base string, marked bool) error {
+	log := o.log()
 	fresh := !j.Whole() && j.Len() == 0
 	f, err := openPublished(ctx, o) // fs.ErrNotExist if nothing was published
+	if fresh && errors.Is(err, fs.ErrNotExist) {
+		f, err = openFormer(ctx, o)
+	}
 	var head protocol.Manifest
 	if err == nil {
 		defer f.Close()
 		head, err = protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: o.Base + "robots.rdf"})
+	}
+	switch former := err == nil && slices.Contains(o.Former, head.Base); {
+	case former && fresh:
+		base = head.Base
+	case former && base == o.Base: // the journal has moved, and the manifest was not written since
+		err = fs.ErrNotExist
+	case err == nil && head.Base == o.Base && base != o.Base: // the manifest was moved with another journal
+		if err := move(ctx, j, &o); err != nil {
+			return err
+		}
+		base = o.Base
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -181,7 +188,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, marked bool) 
 		return nil
 	}
 	if head.Complete {
-		err := j.Renew(ctx, itemsOf(f, o.Base, clock.Now(o.Now)))
+		err := j.Renew(ctx, itemsOf(f, base, clock.Now(o.Now)))
 		if err == nil {
 			log.Info("a new epoch begins with the items of the published manifest", "published", was.String(), "state", at.String(), "items", head.Items)
 			// A complete manifest is a complete description: any difference that the
@@ -228,7 +235,7 @@ func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Ite
 			case rec.Gone != nil:
 				continue
 			case !strings.HasPrefix(rec.Item.URL, base):
-				err = fmt.Errorf("%s is not below %s", rec.Item.URL, base)
+				err = notBelow(rec.Item.URL, base)
 			case last != "" && protocol.Compare(last, rec.Item.URL) >= 0:
 				err = fmt.Errorf("%s is out of order", rec.Item.URL)
 			}
@@ -241,6 +248,9 @@ func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Ite
 		}
 	}
 }
+
+// log returns the log, one that discards if there is none.
+func (o *JournalOptions) log() *slog.Logger { return cmp.Or(o.Log, slog.New(slog.DiscardHandler)) }
 
 // MaxManifest is the size in bytes beyond which a published manifest is not fetched.
 const MaxManifest = 4 << 30

@@ -283,7 +283,7 @@ var (
 	prints = []byte{0x41, 4, 0x41, 0x80, 0x80, 0x04, 0x36, 2, 0, 0x03, 0x40, 0x41, 1, 0x41, 0, 0x41, 1, 0x41, 8, 0x10, 0, 0x1a, 0x0c, 0, 0x0b, 0x00}
 )
 
-// module returns a program for package server/agent whose result is that of code. Each name gives another
+// module returns a program for package internal/site/agent whose result is that of code. Each name gives another
 // program.
 func module(code []byte, name string) []byte {
 	section := func(id byte, content ...byte) []byte {

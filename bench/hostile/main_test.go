@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/agent"
 )
 
 // Attacks are made and answered, and every edit is delivered beside them; this test does not check the

@@ -48,7 +48,7 @@ type Options struct {
 	// Site makes the collection the copy of one site that publishes a manifest. It is the site's base, an
 	// absolute URL that ends in "/". Contents must be Mirror then, and the files stand in Root, named as on
 	// the site; Root is empty at first, may hold the collection in its ".parley", and belongs to one process
-	// at a time. See copy.go.
+	// at a time. A copy whose site has moved, see [Collection.Move], is opened by any base that it had. See copy.go.
 	Site, Root string
 
 	// Info is written at the head of each archive: "operator", "http-header-user-agent" and so on. Empty fields are left out.

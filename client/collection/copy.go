@@ -41,6 +41,8 @@ var ErrOther = errors.New("belongs to another site")
 // A copyMeta is the stored record of the copy as a whole.
 type copyMeta struct {
 	Base     string `json:"base"`
+	Was      string `json:"was,omitempty"` // the bases from which the site has moved, separated by spaces
+	To       string `json:"to,omitempty"`  // the base to which the site has moved: the next Open renames its pages
 	ID       string `json:"id"`
 	Root     string `json:"root"`               // relative to the collection's directory, or absolute
 	Fold     bool   `json:"fold,omitempty"`     // the file system ignores case
@@ -76,6 +78,7 @@ var copyKey = []byte("copy")
 // A siteMark is the mark in the directory of a copy.
 type siteMark struct {
 	Base string `json:"base"`
+	Was  string `json:"was,omitempty"`
 	ID   string `json:"id"`  // of its state
 	Run  string `json:"run"` // the last run that filled it
 }
@@ -111,7 +114,7 @@ func owner(t *filetree.Tree, o *Options) (*siteMark, error) {
 		return nil, err
 	case mark == nil && t.Foreign():
 		return nil, fmt.Errorf("directory %s is not empty, and holds no copy: name an empty or a new one", o.Root)
-	case mark != nil && mark.Base != o.Site:
+	case mark != nil && !o.names(mark.Base, mark.Was):
 		return nil, fmt.Errorf("directory %s: %w: %s", o.Root, ErrOther, mark.Base)
 	}
 	return mark, nil
@@ -147,7 +150,7 @@ func (o *opening) loadCopy(tx *bbolt.Tx) error {
 	if err := json.Unmarshal(raw, m); err != nil {
 		return record.Damaged(changes.Bucket, copyKey)
 	}
-	if c.opts.Site != m.Base && !c.opts.ReadOnly {
+	if !c.opts.names(m.Base, m.Was) && !c.opts.ReadOnly {
 		return fmt.Errorf("%w: %s", ErrOther, m.Base)
 	}
 	c.copied, c.sinks.store.Files = m, m.Root
@@ -165,7 +168,7 @@ func (o *opening) openCopy() error {
 		return err
 	}
 	m := mirror.New(t)
-	c.sinks.mirror, c.sinks.store.Files, m.Base = m, c.opts.Root, c.opts.Site
+	c.sinks.mirror, c.sinks.store.Files = m, c.opts.Root
 	if err := t.Lock(); err != nil {
 		return fmt.Errorf("directory %s: %w", c.opts.Root, err)
 	}
@@ -181,6 +184,7 @@ func (o *opening) openCopy() error {
 		meta = *c.copied
 		m.Fold, m.Portable = meta.Fold, meta.Portable
 	}
+	m.Base = meta.Base
 	if err := o.redo(); err != nil {
 		return err
 	}
@@ -201,7 +205,7 @@ func (o *opening) openCopy() error {
 		return err
 	}
 	c.copied = &meta
-	return writeMark(t, siteMark{Base: meta.Base, ID: meta.ID, Run: meta.Run})
+	return writeMark(t, siteMark{Base: meta.Base, Was: meta.Was, ID: meta.ID, Run: meta.Run})
 }
 
 func (m *copyMeta) write(tx *bbolt.Tx) error {

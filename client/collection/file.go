@@ -64,7 +64,10 @@ func (o *opening) open(path string) error {
 		return err
 	}
 	c.db = db
-	if err = boltfile.RecoverDamage(o.load); err == nil {
+	if err = boltfile.RecoverDamage(o.rename); err == nil {
+		err = boltfile.RecoverDamage(o.load)
+	}
+	if err == nil {
 		err = o.openContents()
 	}
 	if err == nil && !c.opts.ReadOnly {

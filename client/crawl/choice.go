@@ -93,8 +93,14 @@ func (f *followers) listen(from *client.Source, src *source) {
 		f.chose(src, protocol.AsMeta, "only the manifest is read, once")
 		return
 	}
+	f.work.Lock()
+	moved := f.alone() && src.Polled.IsZero() && src.site.Held > 0
+	f.work.Unlock()
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
 		as, why := f.choose(d, at)
+		if moved && as == protocol.AsSite {
+			as, why = protocol.AsMeta, "pages are stored already: the manifest says which of them have changed"
+		}
 		f.work.Lock()
 		f.offers(src, d)
 		f.work.Unlock()

@@ -14,7 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/client/crawl/internal/told"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
@@ -32,9 +32,8 @@ const (
 // agent is our product token in robots.txt.
 const agent = "parley"
 
-// A Copy holds the options for a copy of one site that publishes a manifest. The
-// copy begins with the whole manifest and then follows its changes; no page is
-// parsed. Open makes a Crawler of it.
+// A Copy holds the options for a copy of one site that publishes a manifest. The copy begins with the whole manifest and then follows
+// its changes; no page is parsed. Open makes a Crawler of it.
 type Copy struct {
 	// Base is the site's home, or its robots.rdf. Required.
 	Base string
@@ -106,34 +105,35 @@ func DefaultCopy() Copy {
 	return Copy{MaxRate: harvest.DefaultMaxRate, MaxPage: defaultMaxPage, MaxPages: defaultMaxPages, MaxState: defaultMaxState, Poll: 10 * time.Minute}
 }
 
-// Open opens the copy and heals it: files that were removed or truncated become
-// pending fetches. The caller runs the Crawler and afterwards closes its
-// Collection. Run returns an error if the copy cannot be maintained, because it cannot be
-// written or robots.txt forbids the manifest. All other trouble with the site
-// is logged, shown by Collection.Sources and Pages, and retried.
+// Open opens the copy and heals it: files that were removed or truncated become pending fetches. A copy whose site has moved goes on
+// at the new address, whichever of them Base names. The caller runs the Crawler and afterwards closes its Collection. Run
+// returns an error if the copy cannot be maintained, because it cannot be written or robots.txt forbids the manifest. All other
+// trouble with the site is logged, shown by Collection.Sources and Pages, and retried.
 //
-// The error wraps collection.ErrOther if the directory is not a copy of this site,
-// and collection.ErrHeld if another process uses it.
+// The error wraps collection.ErrOther if the directory is not a copy of this site, and collection.ErrHeld if another process uses it.
 func (c *Copy) Open() (*Crawler, error) {
 	from := client.Source{Base: c.Base}
 	base, manifest, err := from.Site()
 	if err != nil {
 		return nil, err
 	}
-	h := cmp.Or(c.Harvester, &harvest.Harvester{})
-	c.ask(&h.Options, base)
 	dir := cmp.Or(c.State, filepath.Join(c.Dir, ".parley"))
 	col, err := collection.Open(dir, &collection.Options{Site: base, Root: c.Dir, Contents: collection.Mirror, NoLinks: true,
-		Policy: told{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
-		Again: collection.Again{Failing: failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
+		Policy: told.Policy{}, MaxPages: cmp.Or(c.MaxPages, defaultMaxPages), MaxState: cmp.Or(c.MaxState, defaultMaxState),
+		Again: collection.Again{Failing: told.Failing(), Lost: time.Hour}.Hurried(c.Hurry), Hurry: c.Hurry,
 		Log: c.Log, Wait: time.Second}) // for a command that reads it at the moment
 	if err != nil {
 		return nil, err
 	}
 	client.RemoveParts(dir) // the collection is locked, so no other process downloads there
+	h := cmp.Or(c.Harvester, &harvest.Harvester{})
+	if is, _ := col.Copy(); is.Base != base { // the site has moved
+		base, manifest = is.Base, is.Base+strings.TrimPrefix(manifest, base)
+	}
+	c.ask(&h.Options, base)
 	h.Options.Spill = col.NewBody
 	return &Crawler{Collection: col, Harvester: h, settings: settings{Seeder: &seed.Seeder{Agent: agent, Rules: anything()}, Log: c.Log,
-		Strategy: frontier.BreadthFirst{}, Policy: told{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
+		Strategy: frontier.BreadthFirst{}, Policy: told.Policy{}, Only: manifest, Quiet: time.Minute, ManifestEvery: c.Poll, AskEvery: c.AskEvery, Hurry: c.Hurry,
 		NoParse: true, NoSitemaps: true, NoFeeds: true, NoStreams: c.NoStream, NoChanges: c.NoChanges,
 		As: c.As, Filter: c.Filter, Token: c.Token, BundleEvery: c.BundleEvery, BundleCount: c.BundleCount, MaxArchive: c.MaxArchive,
 		Temp: dir, Bulk: c.Bulk}}, nil
@@ -143,18 +143,6 @@ func (c *Copy) Open() (*Crawler, error) {
 func anything() seed.Rules {
 	return seed.Rules{RejectWords: []string{}, SessionIDs: []string{}, Drop: []string{}, DynamicExt: []string{}, LogExt: []string{},
 		MaxDepthStatic: -1, MaxDepthDynamic: -1, MaxPerSite: -1, Repeats: -1, MaxURL: -1, SplitWWW: true}
-}
-
-// failing returns the retry intervals after no response, or a temporary error. They
-// are short, since most such faults are the site's as a whole, and it cooperates.
-func failing() (list []time.Duration) {
-	for d := time.Second; d < 5*time.Minute; d *= 2 {
-		list = append(list, d)
-	}
-	for range 12 {
-		list = append(list, 5*time.Minute)
-	}
-	return list
 }
 
 // ask sets the zero fields of h.
@@ -208,23 +196,6 @@ func UserAgent(contact string) string {
 		return name
 	}
 	return name + " (+" + contact + ")"
-}
-
-// told is the policy of a copy: a page is visited when its site has announced it.
-type told struct{}
-
-func (told) Profit(p *fresh.Page, _ time.Time) float64 {
-	if p.Heard.Notified || p.Visits == 0 {
-		return 1
-	}
-	return 0
-}
-
-func (told) Next(p *fresh.Page, _ time.Time) time.Time {
-	if p.Heard.Notified || p.Visits == 0 {
-		return time.Time{}
-	}
-	return collection.Never
 }
 
 // beginOnly makes sure that the one site is in the collection, and begins with its robots.txt.

@@ -2,6 +2,7 @@ package crawl_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,6 +35,8 @@ type speaker struct {
 	welcome *protocol.Welcome // as sent by the site
 	bare    bool              // no journal, no digests
 	ahead   uint64            // changes that are announced as coming, and never come
+	epoch   string            // of the journal; empty: "test"
+	former  []string          // base URLs that it says it had
 	robots  string
 	asked   []string               // requests for anything but the doors: "path", in order
 	times   map[string][]time.Time // when
@@ -48,7 +51,7 @@ func newSpeaker(base string, pages map[string]string) *speaker {
 }
 
 func (s *speaker) cursor() protocol.Cursor {
-	return protocol.Cursor{Epoch: "test", Seq: uint64(len(s.journal))}
+	return protocol.Cursor{Epoch: cmp.Or(s.epoch, "test"), Seq: uint64(len(s.journal))}
 }
 
 // item returns the site's description of a page. The caller holds the lock.
@@ -185,7 +188,7 @@ func (s *speaker) page(w http.ResponseWriter, r *http.Request) {
 func (s *speaker) manifest(w http.ResponseWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := protocol.Manifest{URL: s.base + "robots.rdf", Base: s.base, Items: len(s.pages), Complete: true}
+	m := protocol.Manifest{URL: s.base + "robots.rdf", Base: s.base, Items: len(s.pages), Complete: true, Replaces: s.former}
 	if !s.bare {
 		m.Cursor, m.Changes = s.cursor(), s.base+"parley/changes"
 	}
@@ -209,7 +212,7 @@ func (s *speaker) manifest(w http.ResponseWriter) {
 func (s *speaker) changes(w http.ResponseWriter, r *http.Request) {
 	after, err := protocol.ParseCursor(r.URL.Query().Get("after"))
 	s.mu.Lock()
-	if err != nil || after.Epoch != "test" || after.Seq > uint64(len(s.journal)) {
+	if err != nil || after.Epoch != s.cursor().Epoch || after.Seq > uint64(len(s.journal)) {
 		s.mu.Unlock()
 		w.WriteHeader(http.StatusConflict)
 		return

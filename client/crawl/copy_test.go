@@ -46,16 +46,12 @@ func newCopy(t testing.TB, s *speaker, set func(*crawl.Copy)) *copied {
 
 func (c *copied) start() {
 	c.t.Helper()
-	if h := c.m.Harvester; h != nil { // which the crawler has used
-		c.m.Harvester = &harvest.Harvester{Options: harvest.Options{Resolver: h.Options.Resolver, Dial: h.Options.Dial}}
-	}
-	var err error
-	if c.c, err = c.m.Open(); err != nil {
+	if err := c.open(); err != nil {
 		c.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- c.c.Run(ctx) }()
+	go func() { done <- c.run(ctx) }()
 	stopped := false
 	c.stop = func() error {
 		if stopped {
@@ -70,6 +66,27 @@ func (c *copied) start() {
 			c.t.Error(err)
 		}
 	})
+}
+
+func (c *copied) open() (err error) {
+	if h := c.m.Harvester; h != nil { // which the crawler has used
+		c.m.Harvester = &harvest.Harvester{Options: harvest.Options{Resolver: h.Options.Resolver, Dial: h.Options.Dial, TLS: h.Options.TLS}}
+	}
+	c.c, err = c.m.Open()
+	return err
+}
+
+// run runs the crawler, wherever its site moves, until ctx ends.
+func (c *copied) run(ctx context.Context) error {
+	for {
+		err := c.c.Run(ctx)
+		if moved := new(crawl.MovedError); !errors.As(err, &moved) {
+			return err
+		}
+		if err := errors.Join(c.c.Collection.Close(), c.open()); err != nil {
+			return err
+		}
+	}
 }
 
 // files returns the files of the copy, without its own bookkeeping files.

@@ -16,6 +16,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/moved"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
@@ -63,12 +65,19 @@ func (s *Stop) reached(n *counters, now time.Time) string {
 // ErrRunning is returned by methods that need a running crawler.
 var ErrRunning = errors.New("the crawler is not running")
 
-// Run crawls until ctx ends or, with Once, until nothing is left, and then
-// returns nil. Responses to requests that are open when ctx ends are still
-// committed. It returns an error if it cannot continue, such as when the
-// collection cannot be written.
+// A MovedError ends the Run of a copy whose site has moved to another scheme, host or port. After its Collection is closed,
+// the same Copy can be opened again, and goes on there.
+type MovedError = moved.Error
+
+// Run crawls until ctx ends or, with Once, until nothing is left, and then returns nil. Responses to requests that are open when
+// ctx ends are still committed. It returns an error if it cannot continue, such as when the collection cannot be written; a
+// copy may also return a *MovedError.
 func (c *Crawler) Run(ctx context.Context) error {
-	if err := c.crawl(ctx); err != nil {
+	err := c.crawl(ctx)
+	if to := (*MovedError)(nil); errors.As(err, &to) {
+		err = cmp.Or(c.Collection.Move(to.To), err)
+	}
+	if err != nil {
 		return fmt.Errorf("crawl: %w", err)
 	}
 	return nil

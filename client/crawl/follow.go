@@ -139,7 +139,7 @@ func (f *followers) from(src *source) *client.Source {
 func (f *followers) followed(ctx context.Context, src *source) collection.Source {
 	c, work := f.c, f.work
 	work.Lock()
-	st, s, described := src.site, src.Source, src.follow.described
+	st, s, described, ip := src.site, src.Source, src.follow.described, src.site.IP
 	work.Unlock()
 	from := f.from(src)
 	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
@@ -188,6 +188,11 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
 		if left < 0 {
 			pause.For(ctx, time.Duration(-left/stepRate*float64(time.Second)))
+		}
+		if f.alone() {
+			if to := f.keep.away.Check(work.ctx, ip, err); to != nil {
+				work.fail(to)
+			}
 		}
 		switch {
 		case ctx.Err() != nil:

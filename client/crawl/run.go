@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/equal"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/client/crawl/internal/moved"
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
@@ -117,7 +118,8 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
 	var keep *upkeep
 	if alone {
-		keep = &upkeep{c: c, work: work, sites: sites, front: front, behind: count.began.Add(-saysAgain)}
+		away := &moved.Watch{Harvester: c.Harvester, Agent: c.Seeder.Agent, Manifest: c.Only, Hurry: c.Hurry, Log: c.Log, Crawled: sites.crawled}
+		keep = &upkeep{c: c, work: work, sites: sites, front: front, away: away, behind: count.began.Add(-saysAgain)}
 	}
 	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, keep: keep, once: c.Once}
 	hosts := crosshost.New(c.Harvester, sites.crawled, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))

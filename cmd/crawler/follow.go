@@ -146,18 +146,34 @@ Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 			if c.MaxRate <= 0 {
 				c.MaxRate = -1
 			}
-			return keepCopy(ctx, env, &c)
+			return keepCopy(ctx, env, &c, o.CheckURL)
 		},
 	}
 }
 
-// keepCopy keeps a copy up to date, and answers other commands about it, until ctx ends.
-func keepCopy(ctx context.Context, env *command.Env, copy *crawl.Copy) (err error) {
+// keepCopy keeps a copy up to date until ctx ends, wherever its site moves. check says whether the options suit a URL.
+func keepCopy(ctx context.Context, env *command.Env, copy *crawl.Copy, check func(string) error) error {
+	for web := copy.Harvester.Options; ; {
+		copy.Harvester = &harvest.Harvester{Options: web}
+		err := keepOpen(ctx, env, copy, check)
+		var moved *crawl.MovedError
+		if !errors.As(err, &moved) {
+			return err
+		}
+		env.Log.Info("the site has moved: its copy goes on at the new address", "from", moved.From, "to", moved.To)
+	}
+}
+
+// keepOpen opens a copy and keeps it up to date, and answers other commands about it, until ctx ends or its site moves.
+func keepOpen(ctx context.Context, env *command.Env, copy *crawl.Copy, check func(string) error) (err error) {
 	c, err := copy.Open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Collection.Close()) }()
+	if is, _ := c.Collection.Copy(); check(is.Base) != nil { // the site has moved to another machine
+		return misuse(check(is.Base))
+	}
 	answering, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()

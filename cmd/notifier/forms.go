@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/cel"

@@ -20,8 +20,8 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/agent"
 )
 
 // The notifier runs crawlers' programs in processes of its own executable, which here is the test's.

@@ -21,9 +21,9 @@ import (
 	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/doors"
 )

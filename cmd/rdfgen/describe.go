@@ -41,7 +41,7 @@ func (j *job) describe(ctx context.Context) error {
 	}
 	defer v.Close()
 	head := doors.Describe(j.site.Base)
-	head.Stream, head.Changes, head.Discovery = "", "", ""
+	head.Stream, head.Changes, head.Discovery, head.Replaces = "", "", "", j.site.MovedFrom()
 	head.Items, head.Complete, head.Modified = v.Len(), true, v.Modified()
 	var items iter.Seq2[protocol.Item, error] = func(yield func(protocol.Item, error) bool) {
 		for e, err := range v.Entries() {

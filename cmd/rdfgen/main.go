@@ -103,7 +103,7 @@ func shared(parts ...*command.Command) []*command.Command {
 
 func (j *job) run(ctx context.Context) error {
 	// If nothing is to be stored or published, a description of the site goes to standard output.
-	publishes := j.site.Out != "" || j.site.State != "" || len(j.site.TaskOptions()) > 0
+	publishes := j.site.Out != "" || j.site.State != "" || len(j.site.TaskOptions()) > len(j.site.MovedFrom()) // which writes nothing by itself
 	stateless := j.dryRun || !publishes && !j.accept && !j.selfCheck && !j.robotsNow
 	if !stateless {
 		if err := j.site.StatePath(); err != nil {

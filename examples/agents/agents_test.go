@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"

@@ -57,7 +57,7 @@ var exceptions = map[string]string{
 	"urls": "another inventory of a site", "urls-cmd": "another inventory of a site", "urls-sitemap": "another inventory of a site",
 	"urls-feed": "another inventory of a site", "fetch": "goes with lists", "fetch-rate": "goes with lists", "recheck": "goes with lists",
 	"callers": "needs a file of tokens", "token": "needs a file of tokens", "program": "needs a program", "batches": "writes a file that nobody reads",
-	"previous": "needs a file that does not exist", "nginx-include": "names a file", "nginx-reload": "goes with --nginx-include",
+	"moved-from": "the address of a site stays", "previous": "needs a file that does not exist", "nginx-include": "names a file", "nginx-reload": "goes with --nginx-include",
 	"sitemap": "names a file", "rss": "names a file", "atom": "names a file", "json-feed": "names a file", "title": "option of a feed", "feed-entries": "option of a feed",
 	"sitemap-gzip": "option of a sitemap", "access-log": "names files", "robots": "has a feature of its own", "blocked-ip": "all sites have one address",
 	"domain": "the start pages define the hosts", "dry-run": "rdfgen must write", "json": "rdfgen must write", "accept-deletions": "confirmation by a person",

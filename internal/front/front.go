@@ -80,11 +80,14 @@ func Serve(root string) (*Front, error) {
 			return context.WithValue(ctx, connKey{}, c)
 		},
 	}
-	go func() { f.done <- f.server.Serve(listener{ln}) }()
+	go func() {
+		defer close(f.done)
+		f.done <- f.server.Serve(listener{ln})
+	}()
 	return f, nil
 }
 
-// Close ends the server and its connections.
+// Close ends the server and its connections. It may be called again.
 func (f *Front) Close() error {
 	err := f.server.Close()
 	<-f.done

@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		err = appendForEver(os.Getenv(victimFile))
 	case "renew":
 		err = renewForEver(os.Getenv(victimFile))
+	case "move":
+		err = moveForEver(os.Getenv(victimFile))
 	default:
 		err = fmt.Errorf("unknown victim %q", what)
 	}

@@ -48,15 +48,19 @@ func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, erro
 		_ = j.unstage() // if it fails, the next Open does it
 		return err
 	}
-	// One transaction switches to the new description and deletes the old one: that touches the old pages,
-	// but keeps none of them in memory.
+	return j.replaceItems(s, false)
+}
+
+// replaceItems begins a new epoch with the staged items, whose number and newest Modified are in s. One transaction switches to
+// them and deletes the old ones: that touches the old pages, but keeps none of them in memory.
+func (j *Journal) replaceItems(s meta, whole bool) error {
 	defer func() { j.touched = giveBackAfter }()
 	return j.update(func(tx *bbolt.Tx, m *meta) error {
 		if err := dropBucket(tx, itemsBuckets[m.slot]); err != nil {
 			return err
 		}
 		m.slot = 1 - m.slot
-		m.whole, m.items, m.held, m.newest = false, s.items, 0, s.newest
+		m.whole, m.items, m.held, m.newest = whole, s.items, 0, s.newest
 		return beginEpoch(tx, m, logBuckets()...)
 	})
 }

@@ -117,6 +117,37 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// Middleware that wraps a ResponseWriter, to count bytes for example, is no obstacle.
+func TestWrappedResponseWriter(t *testing.T) {
+	o := wsconn.Options{Subprotocols: []string{subprotocol}}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := wsconn.Accept(wrapped{w}, r, o)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close(1000, "")
+		echo(t.Context(), c)
+	}))
+	defer srv.Close()
+	c := dial(t, srv.URL, o)
+	if err := c.Write(t.Context(), []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Read(t.Context()); err != nil || string(got) != "hello" {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
+// wrapped is a ResponseWriter that has no method of its inner one but those of the interface, and one by which it is found.
+type wrapped struct{ w http.ResponseWriter }
+
+func (w wrapped) Header() http.Header         { return w.w.Header() }
+func (w wrapped) Write(b []byte) (int, error) { return w.w.Write(b) }
+func (w wrapped) WriteHeader(status int)      { w.w.WriteHeader(status) }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.w }
+
 func TestManyWriters(t *testing.T) {
 	const writers, each = 8, 200
 	o := wsconn.Options{Subprotocols: []string{subprotocol}}

@@ -1,6 +1,7 @@
 package wsconn
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -49,11 +50,18 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 		}
 		u.Subprotocols = o.Subprotocols[chosen : chosen+1]
 	}
-	ws, err := u.Upgrade(w, r, nil)
+	ws, err := u.Upgrade(hijacker{w}, r, nil)
 	if err != nil {
 		return nil, fmt.Errorf("accept connection: %w", err)
 	}
 	return newConn(ws, o), nil
+}
+
+// A hijacker takes over the connection of a ResponseWriter that middleware has wrapped, too; websocket.Upgrader wants an http.Hijacker itself.
+type hijacker struct{ http.ResponseWriter }
+
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(h.ResponseWriter).Hijack()
 }
 
 // A StatusError is a handshake that the server answered with a status other than 101. Body holds at most its

@@ -21,7 +21,7 @@ var (
 	ErrNoRoom  = errors.New("there is no room for another program")
 )
 
-// Agents runs programs that crawlers have sent (C14). server/agent is the
+// Agents runs programs that crawlers have sent (C14). internal/site/agent is the
 // implementation; without one the site runs no programs. Its methods may be
 // called by many goroutines at once.
 type Agents interface {

@@ -38,7 +38,7 @@ type agentsDoor struct {
 //	Authorization: Bearer TOKEN
 //	Content-Type: application/wasm
 //
-// 201 answers {"agent": DIGEST}, the value for the parameter agent. Package server/agent
+// 201 answers {"agent": DIGEST}, the value for the parameter agent. Package internal/site/agent
 // documents what a program is, and what it may do. 401 and 403: the caller may send
 // none; 413: it is too large; 415: it is of another type; 422: it cannot be run, or has
 // failed too often; 429: too many are stored here, or sent at a time.

@@ -63,6 +63,7 @@ func (f *Flags) Evidence(inv inventory.Inventory, j *server.Journal, log *slog.L
 	}
 	k := &f.asks.keeper
 	k.Journal, k.Hurry, k.Logger = j, f.Hurry, log
+	k.Moved(f.Base, f.journal.Former)
 	k.Trusted = f.forms.Trust || f.forms.Serve // pages served here are public
 	return k, k.Open()
 }

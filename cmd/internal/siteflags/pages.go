@@ -91,7 +91,7 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Invent
 	if p.fetching.Rate <= 0 {
 		return nil, command.Misusef("--fetch-rate %g: want more than 0", p.fetching.Rate)
 	}
-	features := featuresWith(masks)
+	features := canonicalHere(featuresWith(masks), f.Base, f.journal.Former)
 	inv, err := p.inventory(f, features, j, log)
 	if err != nil {
 		return nil, err

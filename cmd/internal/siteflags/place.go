@@ -22,18 +22,10 @@ type Place struct {
 }
 
 // canonical brings the base URL to its published form, and makes file names absolute.
-func (p *Place) canonical(files ...*string) error {
-	base := p.Base
-	if !strings.HasSuffix(base, "/") {
-		base += "/"
+func (p *Place) canonical(files ...*string) (err error) {
+	if p.Base, err = canonicalBase("base", p.Base); err != nil {
+		return err
 	}
-	canonical, err := protocol.CanonicalURL("", base)
-	if ascii := asciiHost(base); err != nil && ascii != "" {
-		return command.Misusef("--base %s: write the host's name as the DNS has it: %s", p.Base, ascii)
-	} else if err != nil {
-		return command.Misusef("--base: %w", err)
-	}
-	p.Base = canonical
 	for _, name := range append(files, &p.Out, &p.State) {
 		if *name == "" {
 			continue
@@ -43,6 +35,21 @@ func (p *Place) canonical(files ...*string) error {
 		}
 	}
 	return nil
+}
+
+// canonicalBase returns a base URL, the value of an option, in its published form.
+func canonicalBase(option, base string) (string, error) {
+	whole := base
+	if !strings.HasSuffix(whole, "/") {
+		whole += "/"
+	}
+	canonical, err := protocol.CanonicalURL("", whole)
+	if ascii := asciiHost(whole); err != nil && ascii != "" {
+		return "", command.Misusef("--%s %s: write the host's name as the DNS has it: %s", option, base, ascii)
+	} else if err != nil {
+		return "", command.Misusef("--%s: %w", option, err)
+	}
+	return canonical, nil
 }
 
 // asciiHost returns a URL with its internationalized host in ASCII (xn--...), or "" if it has none.

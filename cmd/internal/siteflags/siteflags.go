@@ -39,6 +39,7 @@ func (f *Flags) Options(askRate float64) []command.Flag {
 	return slices.Concat([]command.Flag{
 		bind("docroot", &f.Docroot, "`DIR` that the web server serves; a symbolic link is allowed"),
 		bind("base", &f.Base, "`URL` at which the site is served"),
+		bind("moved-from", &f.journal.Former, "the site was at `URL` before: keep the dates and digests of its state, and let crawlers follow the redirects from there (repeatable)"),
 		bind("out", &f.Out, "publish the manifest as `FILE`, such as DOCROOT/robots.rdf"),
 		bind("state", &f.State, "`FILE` of the state, which records what was published (default: one per base URL, below $STATE_DIRECTORY or /var/lib/parley)"),
 		bind("previous", &f.journal.Published, "`FILE or URL` of the manifest published last, to compare the state with (default: the file of --out)"),
@@ -51,7 +52,7 @@ func (f *Flags) Options(askRate float64) []command.Flag {
 
 // Check reports what is wrong with the options.
 func (f *Flags) Check(log *slog.Logger) error {
-	if err := f.canonical(); err != nil {
+	if err := cmp.Or(f.canonical(), checkFormerState(&f.Place, f.journal.Former)); err != nil {
 		return err
 	}
 	p := &f.pages
@@ -93,6 +94,9 @@ func (f *Flags) Check(log *slog.Logger) error {
 // requires that both have the same values of these options.
 func (f *Flags) TaskOptions() []string {
 	var does []string
+	for _, was := range f.journal.Former {
+		does = append(does, "--moved-from "+was)
+	}
 	if f.Publish.Pages.Heal {
 		does = append(does, "--heal")
 	}
@@ -135,7 +139,10 @@ func (f *Flags) Claims() []string {
 // canonical brings the base URL to its published form, and makes file names absolute, so that they mean the
 // same to every process.
 func (f *Flags) canonical() error {
-	return f.Place.canonical(append(f.outputs.files(), &f.pages.tokens, &f.forms.Callers, &f.senders.secret)...)
+	if err := f.Place.canonical(append(f.outputs.files(), &f.pages.tokens, &f.forms.Callers, &f.senders.secret)...); err != nil {
+		return err
+	}
+	return f.canonicalFormer()
 }
 
 // Tokens returns the file of tokens: a client with one may announce pages to the notifier, so that neither a
@@ -157,7 +164,7 @@ func (f *Flags) JournalOptions(log *slog.Logger) server.JournalOptions {
 // and all other outputs. Call Check before.
 func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.Logger) *server.Publisher {
 	about := doors.Describe(f.Base)
-	about.URL = f.ManifestURL()
+	about.URL, about.Replaces = f.ManifestURL(), f.journal.Former
 	p := &f.Publish
 	p.Inventory, p.Journal, p.Pace.Hurry, p.Log = inv, j, f.Hurry, log
 	p.Snapshot = &manifest.Snapshot{Path: f.manifest(), Manifest: about, Public: inv.Public}

@@ -1,5 +1,5 @@
 // Package guest is shared by agents: it reads the question that a site sends them, as defined by package
-// server/agent, and returns the answer. It may be copied; an agent needs nothing else of Parley.
+// internal/site/agent, and returns the answer. It may be copied; an agent needs nothing else of Parley.
 package guest
 
 import (

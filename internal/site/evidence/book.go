@@ -17,7 +17,8 @@ import (
 // is needed often. Its methods may be called by many goroutines at once.
 type book struct {
 	journal  *server.Journal
-	updating sync.Mutex // held from reading a record to replacing it
+	moved    func(page string) string // returns the present URL of a page; nil: the site has not moved
+	updating sync.Mutex               // held from reading a record to replacing it
 
 	mu      sync.Mutex        // guards the fields below
 	unsaved map[string]record // records that are not in the journal yet
@@ -49,6 +50,14 @@ func (b *book) open(j *server.Journal) error {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		if b.moved != nil && b.moved(page) != page {
+			b.unsaved[page] = record{}
+			if r.State != stateRefused {
+				return nil
+			}
+			page, r = b.moved(page), record{State: stateRefused, Asked: r.Asked}
+			b.unsaved[page] = r
+		}
 		if _, is := present[maphash.String(seed, page)]; !is && r.State != stateRefused {
 			if len(b.unsaved) < mostForgotten {
 				b.unsaved[page] = record{} // the page no longer exists

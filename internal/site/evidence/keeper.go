@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/pause"
@@ -84,6 +85,19 @@ func (k *Keeper) good() time.Duration {
 
 // hurry bounds a wait.
 func (k *Keeper) hurry(d time.Duration) time.Duration { return pause.AtMost(d, k.Hurry) }
+
+// Moved says, before Open, that the site has moved to base from former ones: a page that was refused at one of them
+// counts as refused at base, until it is fetched there. All other evidence begins anew.
+func (k *Keeper) Moved(base string, former []string) {
+	k.book.moved = func(page string) string {
+		for _, was := range former {
+			if rest, ok := strings.CutPrefix(page, was); ok {
+				return base + rest
+			}
+		}
+		return page
+	}
+}
 
 // Open loads the notes of an earlier process from the journal.
 func (k *Keeper) Open() error {

@@ -319,6 +319,41 @@ func TestRecordsAreRemovedWithPages(t *testing.T) {
 	}
 }
 
+// After a move to another host, a page that was refused stays withdrawn until it is served there, and no bytes are delivered
+// because the former host served them.
+func TestEvidenceAfterMove(t *testing.T) {
+	w := newWorld(t, "index.html", "a.html", "secret.html")
+	w.answer("/secret.html", 403)
+	w.start(nil)
+	w.until("secret is withdrawn", func() bool { return !w.told("secret.html") && w.keeper.Status().Public == 2 })
+	w.end()
+
+	former := w.base
+	w.base = strings.Replace(former, "127.0.0.1", "localhost", 1)
+	w.must(w.journal.Move(t.Context(), former, w.base))
+	w.site = &server.Site{Docroot: w.root, Base: w.base}
+	moved := func(rate float64) func(*evidence.Keeper) {
+		return func(k *evidence.Keeper) {
+			k.Moved(w.base, []string{former})
+			k.Rate = rate
+		}
+	}
+	w.start(moved(0)) // it asks for nothing yet
+	if s := w.keeper.Status(); s.Refused != 1 || s.Public != 0 || w.told("secret.html") || !w.told("a.html") || w.bytes("a.html") != "" {
+		t.Errorf("%+v; secret.html announced: %v, a.html: %v, its bytes are %q", s, w.told("secret.html"), w.told("a.html"), w.bytes("a.html"))
+	}
+	w.end()
+	w.start(moved(5000))
+	w.until("the pages are fetched", func() bool { return w.bytes("a.html") != "" && w.keeper.Status().Round.Done })
+	if w.told("secret.html") {
+		t.Error("the refused page is announced")
+	}
+	w.answer("/secret.html", 0)
+	w.until("secret is served", func() bool { return w.told("secret.html") && w.bytes("secret.html") != "" })
+	w.end()
+	w.must(w.journal.EachNote("evidence/"+former, func(key string, _ []byte) error { t.Errorf("%s is left", key); return nil }))
+}
+
 // If many pages are refused at once, a person must decide.
 func TestManyRefusalsNeedAPerson(t *testing.T) {
 	for _, meant := range []bool{false, true} {

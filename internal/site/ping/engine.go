@@ -115,7 +115,9 @@ func (e *engine) load() error {
 	err := e.o.Journal.EachNote(e.prefix, func(k string, v []byte) error {
 		k = strings.TrimPrefix(k, e.prefix)
 		if url, ok := strings.CutPrefix(k, "url/"); ok {
-			urls[url] = parsePendingURL(v, now)
+			if urls[url] = parsePendingURL(v, now); !strings.HasPrefix(url, e.o.Base) {
+				urls[url] = pendingURL{} // the site has moved: forgotten by the next takeIn
+			}
 		} else if k == "state" {
 			if err := json.Unmarshal(v, &st); err != nil {
 				return fmt.Errorf("note %s%s: %w", e.prefix, k, err)

@@ -39,8 +39,9 @@ type key struct {
 	Key  string    `json:"key"`
 	Made time.Time `json:"made"`
 
-	// Seen is when the site was found to serve the key. Zero means never.
+	// Seen is when the site was found to serve the key, at the base URL At: a site that moves has to show it again. Zero means never.
 	Seen time.Time `json:"seen,omitzero"`
+	At   string    `json:"at,omitempty"`
 
 	Old      string    `json:"old,omitempty"` // the key before this one
 	OldUntil time.Time `json:"old_until,omitzero"`
@@ -112,6 +113,9 @@ func (r *keyring) load() error {
 		r.o.log().Warn("indexnow: the stored key cannot be read: a new key replaces it")
 		k = key{}
 	}
+	if k.At != r.o.Base {
+		k.Seen = time.Time{}
+	}
 	r.key, r.loaded = k, true
 	return nil
 }
@@ -182,7 +186,7 @@ func (r *keyring) seen(k key) error {
 		return nil // replaced meanwhile
 	}
 	next := r.key
-	next.Seen = r.o.now()
+	next.Seen, next.At = r.o.now(), r.o.Base
 	return r.note(next)
 }
 

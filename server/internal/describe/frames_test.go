@@ -24,7 +24,7 @@ import (
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/cel"

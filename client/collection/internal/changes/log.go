@@ -78,8 +78,12 @@ func (l *Log) openPresent(o *Options) (err error) {
 	if err != nil && !damaged || o.ReadOnly {
 		return err
 	}
-	if damaged || !l.journal.Whole() { // a process was killed that had found damage
-		o.Log.Warn("the events in state.db are damaged: a new epoch of events begins", "err", err)
+	if damaged || !l.journal.Whole() { // a process was killed that had found damage, or the pages were renamed
+		if damaged {
+			o.Log.Warn("the events in state.db are damaged: a new epoch of events begins", "err", err)
+		} else {
+			o.Log.Info("a new epoch of events begins with the stored pages")
+		}
 		if err = l.replace(nil, o); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parleyweb/parley/server/agent"
+	"github.com/parleyweb/parley/internal/site/agent"
 )
 
 // Every thread of a process that runs programs has a low priority.

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server/agent"
 	"github.com/parleyweb/parley/server/caller"
 )
 

@@ -1,0 +1,94 @@
+package endtoend
+
+// elsewhere are the commands of the documentation that TestDocumentedCommands does not run, by page: with the test that runs them
+// or their like, the script of packaging that does, or why none can.
+var elsewhere = map[string]map[string]string{
+	"README.md": {
+		"go run ./examples/quickstart": "examples/quickstart TestQuickstart",
+		"go install github.com/parleyweb/parley/cmd/rdfgen@latest github.com/parleyweb/parley/cmd/notifier@latest": published,
+		"go install github.com/parleyweb/parley/cmd/crawler@latest":                                                published,
+		"nginx -s reload":                    "packaging/paths",
+		"go get github.com/parleyweb/parley": published,
+		"go test ./...":                      "not run: this test is part of it",
+	},
+	"docs/day-one.md": {
+		"apt-get install nginx": "packaging/paths",
+		"go install github.com/parleyweb/parley/cmd/rdfgen@latest": published,
+	},
+	"docs/go.md": {"go get github.com/parleyweb/parley": published},
+	"docs/freshness.md": {
+		"crawler simulate freshness":                        "cmd/crawler TestSimulateFreshness",
+		"crawler simulate freshness --chart freshness.html": "cmd/crawler TestSimulateFreshness",
+		"crawler simulate feeds":                            "cmd/crawler TestSimulateFeeds",
+		"crawler simulate paper":                            "cmd/crawler TestSimulatePaper",
+		"go run ./bench/fresh":                              "bench/fresh TestRun",
+		"go run ./bench/fresh -data DIR":                    "not run: it takes hours",
+		"go run ./bench/fresh -only 4 -seeds 1":             "bench/fresh TestRun",
+	},
+	"docs/versions.md": {
+		`curl -s -H 'Accept-Encoding: dcz' -H "Available-Dictionary: :$(openssl dgst -sha256 -binary OLD | base64):" URL | zstd -dc --patch-from=OLD`: "examples/nginx TestVersionsBehindNginx",
+	},
+	"packaging/README.md": {
+		"packaging/build 0.1.0 dist":                  "packaging/test",
+		"packaging/images 0.1.0 dist":                 "packaging/test",
+		"packaging/test":                              "not run: it needs root, and takes minutes",
+		"packaging/paths dist/parley_0.1.0_amd64.deb": "not run: it needs root, and takes minutes",
+		"rdfgen setup":                                "internal/endtoend TestSetupAndDoctor",
+		"sudo -u www-data rdfgen --dry-run":           "packaging/test",
+		"systemctl enable --now parley-notifier":      "packaging/paths",
+		"rdfgen doctor":                               "packaging/paths",
+		"$EDITOR /etc/parley-crawler.conf":            "not run: it needs a person",
+		"install -d -o parley /srv/crawl && systemctl enable --now parley-crawler":                                                           "not run: it needs systemd",
+		"docker run -v /var/www/html:/site:ro -v parley:/state -p 127.0.0.1:8639:8639 parley-notifier:0.1.0 --base https://www.example.org/": "packaging/test",
+		"docker run -v crawl:/data parley-crawler:0.1.0 run https://www.example.org/ --into /data/crawl --contact you@example.net":           "packaging/test",
+	},
+	"examples/agents/README.md": {
+		"crawler index merge all.index site.index other.index":                                                                   "cmd/crawler TestIndexBuildMergeSearch",
+		`crawler index search all.index "some words"`:                                                                            "cmd/crawler TestIndexBuildMergeSearch",
+		`curl -H "Authorization: Bearer $TOKEN" "https://www.example.org/parley/changes?after=CURSOR&agent=sha-256%3D%3A...%3A"`: "not run: docs/schemes.md has it with a cursor and a digest",
+		`curl -X POST -H "Authorization: Bearer $TOKEN" "https://www.example.org/parley/agents/run?agent=sha-256%3D%3A...%3A"`:   "examples/agents TestCommand",
+	},
+	"examples/cms/README.md": {
+		"openssl rand -hex 16 > token": "examples/cms TestEditsReachSubscriberAndMirror",
+		"CMS_PASSWORD=secret go run ./examples/cms --store pages.json --token-file token &":     "examples/cms TestEditsReachSubscriberAndMirror",
+		"notifier --base http://127.0.0.1:8080/ --state /tmp/cms-state --announce-tokens token": "examples/cms TestEditsReachSubscriberAndMirror",
+		"go run ./examples/subscribe http://127.0.0.1:8080/ cursor.txt":                         "examples/subscribe TestSubscribe",
+	},
+	"examples/described/README.md": {
+		"python3 examples/described/mirror.py follow https://www.example.org/ copy.db": "examples/described TestMirror",
+		"python3 examples/described/mirror.py write copy.db DIR":                       "examples/described TestMirror",
+	},
+	"examples/monitoring/README.md": {
+		"prometheus --config.file prometheus.yml": "examples/monitoring TestQueriesWithPrometheus",
+	},
+	"examples/nginx/README.md": {
+		"go build -o /usr/local/bin/ github.com/parleyweb/parley/cmd/...":                                      "internal/endtoend TestMain",
+		"cp parley-pages.conf /etc/nginx/ && cp parley.conf /etc/nginx/conf.d/ && nginx -t && nginx -s reload": "examples/nginx TestServerBlock",
+		"cp parley-notifier.service /etc/systemd/system/ && systemctl enable --now parley-notifier":            "packaging/test",
+	},
+	"examples/subscribe/README.md": {
+		"go run ./examples/subscribe https://www.example.org/ cursor.txt": "examples/subscribe TestSubscribe",
+		"python3 examples/subscribe/poller.py https://www.example.org/":   "examples/subscribe TestPoller",
+	},
+}
+
+const published = "not run: it needs the published module"
+
+// noCommands are the beginnings of blocks that are configuration, output, or code of other languages.
+var noCommands = []string{
+	"<?php", "<item ", "#!/bin/sh", "announce() {", "async def ", "asyncio.run(", "atom ", "base ", "for step, err", "fresh in ", "import asyncio", "include ", "location ", "o := ",
+	"on-change ", "state.db ", `{"cursor"`,
+}
+
+// before are commands that a page takes for granted.
+var before = map[string][]string{
+	"docs/crawling.md":              {"notifier --config /etc/parley.conf"},
+	"docs/freshness.md":             {"notifier --config /etc/parley.conf", "crawler crawl https://www.example.org/ --into crawl/"},
+	"docs/site.md":                  {"notifier --config /etc/parley.conf"},
+	"examples/agents/README.md":     {minor, "notifier --config /etc/parley.conf --preset high --serve-pages"},
+	"examples/described/README.md":  {"notifier --config /etc/parley.conf"},
+	"examples/monitoring/README.md": {"notifier --config /etc/parley.conf", "crawler crawl https://www.example.org/ --into crawl/"},
+	"examples/nginx/README.md":      {"notifier --config /etc/parley.conf"},
+}
+
+const minor = `GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -ldflags "-s -w" -o minor.wasm ./examples/agents/minor`

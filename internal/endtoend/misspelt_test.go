@@ -1,0 +1,94 @@
+package endtoend
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// misspelt returns an option with a letter left out, with one doubled, with two swapped, and without a hyphen.
+func misspelt(name string) []string {
+	mid := len(name) / 2
+	list := []string{name[:mid] + name[mid+1:], name[:mid+1] + name[mid:]}
+	for i := range len(name) - 1 {
+		k := (mid + i) % (len(name) - 1)
+		if a, b := name[k:k+1], name[k+1:k+2]; a != b && a != "-" && b != "-" {
+			list = append(list, name[:k]+b+a+name[k+2:])
+			break
+		}
+	}
+	if before, after, ok := strings.Cut(name, "-"); ok {
+		list = append(list, before+after)
+	}
+	return list
+}
+
+// A configuration file with a misspelt option is answered with the line, the option as it is written there, and the right one: or, of a
+// few short options, with another one that is as near.
+func TestMisspeltOptions(t *testing.T) {
+	file, tries, others := filepath.Join(t.TempDir(), "parley.conf"), 0, 0
+	type line struct{ name, written string }
+	// answered runs a command with a file, and checks what it says about the misspelt names, by their lines.
+	answered := func(command, text string, lines map[int]line) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		words := append(strings.Fields(command), "--config", file)
+		said, code := run(t, words[0], words[1:]...)
+		if code != 2 {
+			t.Errorf("%s: exit code %d: %.1000s", command, code, said)
+		}
+		for n, l := range lines {
+			tries++
+			_, answer, _ := strings.Cut(said, fmt.Sprintf("%s:%d: unknown option %q; did you mean \"", file, n, l.written))
+			switch answer, _, ok := strings.Cut(answer, "\"?\n"); {
+			case !ok:
+				t.Errorf("%s does not say that %q on line %d may be %s: %.1000s", command, l.written, n, l.name, said)
+			case answer != l.name && len(l.name) <= 5:
+				others++
+			case answer != l.name:
+				t.Errorf("%s takes %q for %s, and not for %s", command, l.written, answer, l.name)
+			}
+		}
+	}
+
+	// Of a file with sections, each section is answered.
+	for _, program := range []string{"rdfgen", "notifier"} {
+		options, lines := defaults(t, program), map[int]line{}
+		var text strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(options)) {
+			for _, written := range misspelt(name) {
+				if _, ok := options[written]; !ok {
+					fmt.Fprintf(&text, "[s%d]\n%s x\n", len(lines), written)
+					lines[2*len(lines)+2] = line{name, written}
+				}
+			}
+		}
+		if len(lines) < 3*len(options) {
+			t.Errorf("%s: %d misspellings of %d options", program, len(lines), len(options))
+		}
+		answered(program, text.String(), lines)
+	}
+	// The crawler's files have no sections: it reads one for each option, which is misspelt in one way.
+	for _, command := range []string{"crawl", "follow"} {
+		options := defaults(t, "crawler", command)
+		for name := range options {
+			list := misspelt(name)
+			written := list[len(name)%len(list)]
+			if _, ok := options[written]; !ok {
+				answered("crawler "+command, "# of this machine\n\n"+written+" x\n", map[int]line{3: {name, written}})
+			}
+		}
+	}
+	if crawl, run := defaults(t, "crawler", "crawl"), defaults(t, "crawler", "run"); !maps.Equal(crawl, run) {
+		t.Error("crawl and run have different options: try both")
+	}
+	if others*25 > tries {
+		t.Errorf("%d of %d misspelt options are answered with others", others, tries)
+	}
+}
