@@ -15,7 +15,7 @@ import (
 var steeringKey = []byte("steering")
 
 // Steering returns what a Commit or EditSteering has stored last; nil if that was nothing.
-func (c *Collection) Steering() (text []byte, err error) {
+func Steering(c *Collection) (text []byte, err error) {
 	if err = c.reading(func(tx *bbolt.Tx) (err error) { text, err = steeringOf(tx); return err }); err != nil {
 		return nil, fmt.Errorf("read steering: %w", err)
 	}

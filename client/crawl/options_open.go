@@ -52,7 +52,7 @@ func (o *Options) Open() (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := steer.Stored(col)
+	s, err := steer.Stored(collection.Steering(col))
 	if err == nil {
 		c, err = o.steered(&s, col)
 	}

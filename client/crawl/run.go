@@ -100,7 +100,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		return err
 	}
 	front, plan, trust := mode.front, mode.plan, mode.trust
-	steered, err := steer.Stored(c.Collection)
+	steered, err := steer.Stored(collection.Steering(c.Collection))
 	if err != nil {
 		return err
 	}

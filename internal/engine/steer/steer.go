@@ -63,9 +63,8 @@ func Parse(text []byte) (s Steering, err error) {
 	return s, err
 }
 
-// Stored returns the Steering that a collection has stored.
-func Stored(col interface{ Steering() ([]byte, error) }) (Steering, error) {
-	text, err := col.Steering()
+// Stored parses the results of collection.Steering.
+func Stored(text []byte, err error) (Steering, error) {
 	if err != nil {
 		return Steering{}, err
 	}
