@@ -200,7 +200,7 @@ func (s *applying) admitted(url string) (w *work, isNew bool, err error) {
 	if err != nil || w != nil && w.State != Excluded {
 		return w, false, err
 	}
-	if w != nil && u.copied != nil { // so that it is dropped by a later snapshot without it
+	if w != nil { // an excluded page, too, is dropped only by a snapshot without it
 		if err := s.name(w); err != nil {
 			return nil, false, err
 		}

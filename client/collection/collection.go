@@ -200,6 +200,8 @@ type Commit struct {
 
 	// Replanned are pages for which the policy decides again, since its inputs have changed.
 	Replanned []frontier.PageID
+
+	Steering []byte // what a person has set on the crawl; nil leaves it as it is
 }
 
 // Committed is the result of a commit.

@@ -82,6 +82,9 @@ func (u *update) take(t *Commit) error {
 	for i, w := range visited {
 		u.out.Visited[i].Page = w.Page
 	}
+	if t.Steering != nil {
+		return putSteering(u.tx, t.Steering)
+	}
 	return nil
 }
 

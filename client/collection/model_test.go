@@ -89,7 +89,7 @@ func (m *model) find(path string, depth int, exclude, person bool) *modelPage {
 		return p
 	}
 	if p.state == collection.Excluded {
-		p.state = collection.Known
+		p.state, p.claim = collection.Known, protocol.Digest{}
 		if !p.digest.IsZero() {
 			p.state = collection.Held
 		}

@@ -152,9 +152,9 @@ func (w *work) exclude(why string) {
 	w.settle()
 }
 
-// readmit returns a page to its state before it was excluded.
+// readmit returns a page to its state before it was excluded. What was announced meanwhile is news if it is announced again.
 func (w *work) readmit() {
-	w.State, w.Why, w.planned, w.dirty = Known, "", false, true
+	w.State, w.Why, w.claim, w.planned, w.dirty = Known, "", zeroDigest, false, true
 	if !w.Digest.IsZero() {
 		w.State = Held
 	}

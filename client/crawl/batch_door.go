@@ -149,7 +149,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	for _, t := range rest {
 		x.again = append(x.again, t.Page)
 	}
-	f.in.put(x)
+	f.in.Put(x)
 }
 
 // bulked fetches the open pages, and removes from open those that were answered.
@@ -202,7 +202,7 @@ func (f *batchFetches) store(list []*harvest.Answer) {
 	for i := range x.visits {
 		x.visits[i].Shared = true
 	}
-	if !f.in.put(x) {
+	if !f.in.Put(x) {
 		return
 	}
 	f.work.checkStop(f.c.Stop.reached(f.count, time.Now()))

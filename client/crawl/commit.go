@@ -64,13 +64,13 @@ func (k *committer) run() error {
 	for waiting := false; ; {
 		hurry := false
 		select {
-		case <-k.in.wake:
+		case <-k.in.Wake:
 		case <-timer.C:
 			waiting, hurry = false, true
-		case <-k.in.hurry:
+		case <-k.in.Hurry:
 			hurry = true
 		}
-		some, full, busy, urgent, closed := k.in.state()
+		some, full, busy, urgent, closed := k.in.State()
 		switch {
 		case !some && closed:
 			return k.commit(nil, true)
@@ -85,14 +85,14 @@ func (k *committer) run() error {
 		}
 		timer.Stop()
 		waiting = false
-		batch = k.in.take(batch[:0])
+		batch = k.in.Take(batch[:0])
 		err := k.commit(batch, false)
 		for i := range batch {
-			batch[i].end(err)
+			batch[i].End(err)
 		}
 		if err != nil {
 			k.work.fail(err)
-			k.in.fail(err)
+			k.in.Fail(err)
 			return err
 		}
 		clear(batch)
@@ -106,7 +106,7 @@ func (k *committer) run() error {
 
 // last reports whether nothing else is under way, so that waiting adds nothing to the commit.
 func (k *committer) last(busy int) bool {
-	if !k.in.idle.Load() {
+	if !k.in.Idle.Load() {
 		return false
 	}
 	k.work.Lock()
@@ -116,7 +116,7 @@ func (k *committer) last(busy int) bool {
 
 // linger is how long a commit that is not full may wait for more reads.
 func (k *committer) linger() time.Duration {
-	if k.in.idle.Load() { // the Manager may be waiting for just this
+	if k.in.Idle.Load() { // the Manager may be waiting for just this
 		return shortLinger
 	}
 	return k.c.hurried(linger)

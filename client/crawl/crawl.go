@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,8 @@ type Crawler struct {
 	Harvester  *harvest.Harvester
 
 	settings settings
+	options  *Options   // before a person has changed the rate or the scope; nil: of a copy
+	steers   sync.Mutex // held by Steer
 	run      atomic.Pointer[run]
 	last     atomic.Pointer[Status] // of a run that has ended
 }

@@ -31,6 +31,10 @@ func (r *sources) fetch(now time.Time, add func(*site, harvest.Task)) {
 		if src.busy || r.unwanted(src) {
 			continue
 		}
+		if r.halted(src) {
+			sites.halt.sources = append(sites.halt.sources, src)
+			continue
+		}
 		if st.many = st.asking >= mostAsking; st.many && src.Kind != collection.Robots && src.Kind != collection.ManifestRDF {
 			later = append(later, src)
 			continue

@@ -54,7 +54,7 @@ func (q *equalCopies) copyAll(list []equalPair) {
 				again.again = append(again.again, lost[i].page.ID)
 			}
 			work.Unlock()
-			if !q.in.put(again) {
+			if !q.in.Put(again) {
 				return
 			}
 		}

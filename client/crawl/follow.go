@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -60,8 +61,10 @@ func (f *followers) follow(src *source) {
 		f.firsts++
 	}
 	f.updatePublishing(src)
+	ctx, end := context.WithCancel(work.ctx)
+	src.follow.end = end
 	work.group.Go(func() {
-		s := f.followed(src)
+		s := f.followed(ctx, src)
 		var guesses []collection.Source
 		work.Lock()
 		if s.Fault != "" && !f.alone() && work.ctx.Err() == nil {
@@ -73,9 +76,10 @@ func (f *followers) follow(src *source) {
 			work.busy--
 			f.firsts--
 		}
-		src.Source, src.follow.announced = s, false
+		src.Source, src.follow.announced, src.follow.end = s, false, nil
 		src.noLongerFirst()
-		if !f.once || s.Status != http.StatusOK {
+		ended := ctx.Err() != nil && work.ctx.Err() == nil // by a person, see sources.steer
+		if end(); !f.once || s.Status != http.StatusOK || ended {
 			f.sites.plan(src, s.At)
 		}
 		f.updatePublishing(src) // with Once it stays busy, and so counts as publishing until the end
@@ -83,7 +87,7 @@ func (f *followers) follow(src *source) {
 		work.rouse()
 		work.Unlock()
 		if len(guesses) > 0 {
-			f.in.put(result{sources: guesses, busy: 1})
+			f.in.Put(result{sources: guesses, busy: 1})
 		}
 	})
 }
@@ -130,9 +134,9 @@ func (f *followers) from(src *source) *client.Source {
 		Found: func(d *protocol.Discovery) { f.welcomed(st, d) }}
 }
 
-// followed follows a site until it turns out to have no manifest, or the crawl
+// followed follows a site until it turns out to have no manifest, or ctx
 // ends or, with Once, the manifest was read. It returns the source's new record.
-func (f *followers) followed(src *source) collection.Source {
+func (f *followers) followed(ctx context.Context, src *source) collection.Source {
 	c, work := f.c, f.work
 	work.Lock()
 	st, s, described, ip := src.site, src.Source, src.follow.described, src.site.IP
@@ -146,7 +150,7 @@ func (f *followers) followed(src *source) collection.Source {
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
-	case f.once:
+	case f.once, !s.Digest.IsZero() && s.Digest != under: // pages that earlier rules refused were not stored
 		cursor = protocol.Cursor{}
 	}
 	from.Once = f.once
@@ -177,13 +181,13 @@ func (f *followers) followed(src *source) collection.Source {
 	var offer *client.OfferError
 	var elsewhere *client.ElsewhereError
 	over := s.Fails // how often in a row the site was too large
-	for step, err := range client.Follow(work.ctx, from, cursor) {
+	for step, err := range client.Follow(ctx, from, cursor) {
 		now := time.Now()
 		// A site that sends without pause is read at a bounded rate: its connection
 		// fills up, and repeated changes of one page are one pending fetch.
 		left, last = min(stepBurst, left+stepRate*now.Sub(last).Seconds())-1, now
 		if left < 0 {
-			pause.For(work.ctx, time.Duration(-left/stepRate*float64(time.Second)))
+			pause.For(ctx, time.Duration(-left/stepRate*float64(time.Second)))
 		}
 		if f.alone() {
 			if to := f.keep.away.Check(work.ctx, ip, err); to != nil {
@@ -191,7 +195,7 @@ func (f *followers) followed(src *source) collection.Source {
 			}
 		}
 		switch {
-		case work.ctx.Err() != nil:
+		case ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
 			return leave("site is not followed", err)
@@ -262,7 +266,7 @@ func (f *followers) followed(src *source) collection.Source {
 			f.keep.look(time.Now())
 		}
 	}
-	if now := time.Now(); f.once && work.ctx.Err() == nil { // it was read, or is unchanged
+	if now := time.Now(); f.once && ctx.Err() == nil { // it was read, or is unchanged
 		s.Polled, s.Status, s.Fails, s.Fault, s.At = now, http.StatusOK, 0, "", now
 		f.count.Heard.Add(1)
 		work.Lock()

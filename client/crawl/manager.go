@@ -54,8 +54,8 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 				return nil, err
 			}
 		}
-		pause.Wake(m.in.hurry) // have parsed pages committed now: they may contain the next URLs to fetch
-		m.in.idle.Store(true)
+		pause.Wake(m.in.Hurry) // have parsed pages committed now: they may contain the next URLs to fetch
+		m.in.Idle.Store(true)
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
 		case <-m.work.news:
@@ -63,7 +63,7 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 		case <-ctx.Done():
 		}
 		t.Stop()
-		m.in.idle.Store(false)
+		m.in.Idle.Store(false)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -139,7 +139,7 @@ func (m *manager) wake(now time.Time) time.Time {
 		next = earliest(next, st)
 	}
 	m.c.Log.Debug("nothing to fetch", "busy", m.work.busy, "wake", m.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(m.sites.due), "idle", idle)
-	if m.ends && idle {
+	if m.ends && idle && !m.c.Harvester.Paused("") { // while all sites are paused, it waits
 		return time.Time{}
 	}
 	if next.Before(now) { // never the zero time, which means that the crawl is done

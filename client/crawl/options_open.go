@@ -22,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -47,11 +48,19 @@ func (o *Options) Open() (*Crawler, error) {
 	if _, err := os.Stat(filepath.Join(into, ".parley", "state.db")); err == nil {
 		return nil, wrong("%s is a copy made by \"crawler follow\": crawl into another directory", into)
 	}
-	if c.Collection, err = collection.Open(into, stored); err != nil {
+	col, err := collection.Open(into, stored)
+	if err != nil {
 		return nil, err
 	}
-	if err := o.begin(c); err != nil {
-		return nil, errors.Join(err, c.Collection.Close())
+	s, err := steer.Stored(collection.Steering(col))
+	if err == nil {
+		c, err = o.steered(&s, col)
+	}
+	if odd := new(OptionError); s.Set() && errors.As(err, &odd) {
+		odd.format += " (options are changed by \"crawler rate\" or \"crawler scope\": without arguments, these show what)"
+	}
+	if err != nil {
+		return nil, errors.Join(err, col.Close())
 	}
 	return c, nil
 }

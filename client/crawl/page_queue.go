@@ -200,7 +200,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 	if len(aside.visits)+len(aside.confirmed)+len(aside.unbelieved)+len(aside.replanned) > 0 {
 		work.busy++
 		aside.busy = 1
-		work.group.Go(func() { q.in.put(aside) })
+		work.group.Go(func() { q.in.Put(aside) })
 	}
 	return passed, nil
 }
@@ -282,7 +282,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 		return
 	}
 	now := time.Now()
-	if q.c.Seeder.Forbids(p.URL) != "" || q.sites.waits(st, now) {
+	if q.trust.excludes(p) != "" || q.sites.waits(st, now) {
 		front.First(frontier.Entry{Page: p.ID, Site: p.Site})
 		work.rouse()
 		return

@@ -72,7 +72,7 @@ func (r *answerHandler) take(a *harvest.Answer) {
 	case notAsked(a):
 		a.Release()
 		r.sites.leave(a)
-		r.in.put(result{again: []frontier.PageID{a.Page}, busy: 1})
+		r.in.Put(result{again: []frontier.PageID{a.Page}, busy: 1})
 	default:
 		x := result{answer: a, busy: 1}
 		r.reader.withParser(func(rd *parser) {
@@ -88,7 +88,7 @@ func (r *answerHandler) take(a *harvest.Answer) {
 			v.Length, v.Body = int64(len(v.Body)), nil
 			a.Release()
 		}
-		r.in.put(x)
+		r.in.Put(x)
 	}
 }
 

@@ -60,7 +60,7 @@ func (r *revisits) keep(ctx context.Context) {
 	every := cmp.Or(max(r.c.Revisit.Every, 0), planEvery)
 	wait, next := r.c.hurried(firstPlan), time.Time{}
 	for first := true; ctx.Err() == nil; first = false {
-		if now := time.Now(); !now.Before(next) {
+		if now := time.Now(); !now.Before(next) || r.budget.Stale() {
 			if err := r.replan(ctx); err != nil && ctx.Err() == nil {
 				r.c.Log.Error("plan revisits", "err", err)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -45,6 +46,7 @@ type run struct {
 	queue         *pageQueue
 	announcements *announcements
 	followers     *followers
+	sources       *sources
 	count         *counters
 	unfetched     []Unfetched // pending fetches of a crawl that has ended
 }
@@ -98,6 +100,14 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		return err
 	}
 	front, plan, trust := mode.front, mode.plan, mode.trust
+	steered, err := steer.Stored(collection.Steering(c.Collection))
+	if err != nil {
+		return err
+	}
+	sites.halt.confined = steered.Scope.Confines()
+	if c.Harvester.Pause(steered.Pauses()); steered.Set() {
+		c.Log.Warn("a person has paused sites, or changed the rate or the scope: see \"crawler status\"", "all_paused", steered.All, "paused", len(steered.Sites))
+	}
 	families := &families{work: work, sites: sites, front: front, share: c.TrapShare, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
 	reader := &pageReader{c, work, in, sites, judge, trust, count, make(chan *parser, runtime.GOMAXPROCS(0))}
 	for range cap(reader.parsers) {
@@ -118,7 +128,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, upkeep: keep}
 	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}
 	committer := &committer{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: copies.pages, families: families, plan: plan, count: count, logsVisits: alone}
-	r := &run{work: work, in: in, front: front, sites: sites, families: families, plan: plan, queue: queue, announcements: announcements, followers: followers, count: count}
+	r := &run{work: work, in: in, front: front, sites: sites, families: families, plan: plan, queue: queue, announcements: announcements, followers: followers, sources: sources, count: count}
 
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
@@ -161,7 +171,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	work.cancel() // followers end
 	work.group.Wait()
 	work.begun.Wait()
-	in.close()
+	in.Close()
 	keeping.Wait()
 	if work.failed != nil { // the last commits may have failed, too
 		return work.failed

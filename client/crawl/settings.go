@@ -186,7 +186,7 @@ func (s *settings) every(kind collection.SourceKind) time.Duration {
 
 // under returns a digest of the rules that admit a site's pages.
 func (c *setup) under(origin string) protocol.Digest {
-	rules := c.Seeder.Rules
+	rules := c.Seeder.CurrentRules()
 	rules.Hosts, rules.DomainSuffixes = nil, nil // which concern the site as a whole: see wanted
 	wanted := c.Seeder.Admit(seed.Ref{URL: origin + "/", Kind: seed.Listed}).OK
 	return c.Collection.Under(fmt.Sprintf("%v %+v %+v%s", wanted, rules, c.Filter, c.Seeder.Starts.On(origin)))

@@ -11,12 +11,19 @@ import (
 // when the network is down all sites fail.
 const mostLogTokens = 20
 
+// A faultLog limits the messages about failing sites. The work's lock guards it.
+type faultLog struct {
+	first    string    // fault of any site
+	tokens   float64   // how many messages may be logged now
+	tokensAt time.Time // when tokens was computed
+}
+
 // failed records that a site gives no answer, or not the needed one, and logs the
 // cause: once, until the site answers again. The work's lock is held.
 func (t *siteTable) failed(st *site, cause string) {
 	now := time.Now()
-	if t.trouble == "" {
-		t.trouble = st.Origin + ": " + cause
+	if t.faults.first == "" {
+		t.faults.first = st.Origin + ": " + cause
 	}
 	if st.Fault != cause {
 		st.Fault, st.FaultAt = cause, now
@@ -25,12 +32,12 @@ func (t *siteTable) failed(st *site, cause string) {
 	if st.ailing {
 		return
 	}
-	t.logTokens, t.logTokensAt = min(mostLogTokens, t.logTokens+now.Sub(t.logTokensAt).Minutes()), now
-	if t.logTokens < 1 {
+	t.faults.tokens, t.faults.tokensAt = min(mostLogTokens, t.faults.tokens+now.Sub(t.faults.tokensAt).Minutes()), now
+	if t.faults.tokens < 1 {
 		t.c.Log.Debug("site does not respond properly", "site", st.Origin, "cause", cause)
 		return
 	}
-	t.logTokens--
+	t.faults.tokens--
 	st.ailing = true
 	t.c.Log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }

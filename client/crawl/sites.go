@@ -22,13 +22,18 @@ type siteTable struct {
 	byID         map[frontier.SiteID]*site
 	byOrigin     map[string]*site
 	due          sourceHeap
+	halt         halt
 	resting      map[*site]bool   // whose pages may have to wait, see rests
 	dirty        map[*site]bool   // whose record is to be stored
 	dirtySources map[*source]bool // followed ones whose record is to be stored
 
-	trouble     string    // the first of any site
-	logTokens   float64   // how many trouble messages may be logged now
-	logTokensAt time.Time // when logTokens was computed
+	faults faultLog
+}
+
+// A halt is what a person has decided to be left alone. The work's lock guards it.
+type halt struct {
+	sources  []*source // due ones that wait until a person resumes their sites
+	confined bool      // a person has set the domains: sites outside get no request
 }
 
 // A site is the engine's state of one origin. The work's lock guards it.
@@ -173,10 +178,13 @@ func (t *siteTable) obey(st *site, now time.Time) (changed bool) {
 }
 
 // waits reports whether the pages of a site must wait: its robots.txt is not
-// known yet, or its sources are being fetched (App. W), or it is in a pause.
+// known yet, or its sources are being fetched (App. W), or it is in a pause, of its own or by a person.
 func (t *siteTable) waits(st *site, now time.Time) bool {
-	return st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.firsts > 0 && st.firsts <= mostAsking || now.Before(st.rests())
+	return t.c.Harvester.Paused(st.Origin) || t.outside(st) || st.delivering > 0 || st.bulking > 0 || !st.sources.obeys() || st.silent != "" || st.asking > 0 && !st.many || st.firsts > 0 && st.firsts <= mostAsking || now.Before(st.rests())
 }
+
+// outside reports whether a site gets no request because of the domains that a person has set.
+func (t *siteTable) outside(st *site) bool { return t.halt.confined && t.seeder.Outside(st.Origin) }
 
 // rests returns the end of a site's pause, or of the wait for changes that it still has to send.
 func (st *site) rests() time.Time {

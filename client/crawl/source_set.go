@@ -14,7 +14,7 @@ type source struct {
 	index int  // in the heap, -1 if not there
 	busy  bool // being fetched, or followed
 	off   bool // put off, though it was due
-	lasts bool // its failure will last, see lasts
+	lasts bool // its failure will last, see harvest.Lasting
 
 	reception collection.Reception // since the run began
 	follow    following
@@ -28,6 +28,7 @@ type following struct {
 	described string // URL of the site's description, where the manifest names it
 	offer     *offer // what its site offers there; nil: not known
 	choice    Choice // the form of its changes; empty until it is followed
+	end       func() // ends following it, so that it is due again; nil: it is not followed
 
 	bulking  bool      // a request for many pages is open
 	bulkFrom time.Time // no such request before this time

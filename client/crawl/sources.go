@@ -2,9 +2,6 @@ package crawl
 
 import (
 	"bytes"
-	"crypto/tls"
-	"errors"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -60,7 +57,7 @@ type sources struct {
 	ends     bool   // the crawl ends when nothing is left to fetch
 	manifest string // if not empty: the URL of the one manifest to read; no other source is read
 
-	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again; nil: no goroutine does so. Guarded by the work's lock
+	readmits map[frontier.SiteID]bool // sites whose forbidden pages are to be checked again, 0 for all pages outside of the scope; nil: no goroutine does so. Guarded by the work's lock
 }
 
 // handle handles the response of a source. It returns false if there is no such source.
@@ -98,7 +95,7 @@ func (r *sources) handle(a *harvest.Answer) bool {
 func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte, status int) {
 	c := r.c
 	defer a.Release()
-	remains := lasts(a.Err)
+	remains := harvest.Lasting(a.Err)
 	r.work.Lock()
 	s := src.Source
 	src.lasts = remains
@@ -111,7 +108,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 		s = was // still due: a crawl with Once waits for it
 	case status == 0 || status >= 500 || status == http.StatusTooManyRequests:
 		s.Fails++
-		s.Fault = faultText(a, status)
+		s.Fault = a.Trouble(status)
 		s.At = now.Add(c.hurried(min(firstRetry<<min(s.Fails-1, 16), lastRetry)))
 		if again := retryAfter(a.Header, now); again.After(s.At) {
 			s.At = again
@@ -145,7 +142,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	case a.Location != "" && r.leadsOn(st, &s, a.Location, &out.sources):
 		s.Fails, s.Fault, s.At = 0, "", now.Add(c.every(s.Kind))
 	case status != http.StatusOK:
-		s.Fails, s.Fault, s.At = s.Fails+1, faultText(a, status), now.Add(c.SourceAgain)
+		s.Fails, s.Fault, s.At = s.Fails+1, a.Trouble(status), now.Add(c.SourceAgain)
 	default:
 		var news poll.Poll
 		if d := protocol.Sum(body); d != s.Digest {
@@ -173,25 +170,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 		r.count.Heard.Add(1)
 	}
 	out.state = s
-	r.in.put(out)
-}
-
-func faultText(a *harvest.Answer, status int) string {
-	if a.Err != nil {
-		return a.Err.Error()
-	}
-	if a.Fault != "" {
-		return string(a.Fault)
-	}
-	return http.StatusText(status)
-}
-
-// lasts reports whether an error will not pass within a minute: a certificate that cannot be trusted,
-// or no TLS version or cipher that both sides support.
-func lasts(err error) bool {
-	var op *net.OpError
-	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, &op) && op.Op == "remote error" ||
-		err != nil && strings.Contains(err.Error(), "tls: server selected unsupported protocol version")
+	r.in.Put(out)
 }
 
 // inForce applies a robots.txt, and returns the sources that it names and the
@@ -315,7 +294,7 @@ func (r *pageReader) named(id frontier.SiteID, l gather.Link) {
 	}
 	r.work.Unlock()
 	if news {
-		r.in.put(result{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
+		r.in.Put(result{sources: []collection.Source{{Site: id, Kind: kind, URL: u}}, busy: 1})
 	}
 }
 

@@ -93,13 +93,16 @@ func (r *sources) again() error {
 }
 
 // readmit admits pages that an earlier robots.txt of a site forbade and the new one
-// allows. Pages that are forbidden now are caught before they are fetched. The work's
-// lock is held.
+// allows; without a site, pages of any that were not in the scope. Pages that are forbidden now are caught before
+// they are fetched. The work's lock is held.
 func (r *sources) readmit(st *site) {
 	if r.readmits == nil {
 		r.readmits = map[frontier.SiteID]bool{}
 		r.work.busy++
 		r.work.begun.Go(r.readmitAll)
+	}
+	if st == nil {
+		st = &site{}
 	}
 	r.readmits[st.ID] = true
 }
@@ -115,7 +118,7 @@ func (r *sources) readmitAll() {
 		}
 		r.work.Unlock()
 		if len(sites) == 0 {
-			r.in.put(result{busy: 1})
+			r.in.Put(result{busy: 1})
 			return
 		}
 		var finds []collection.Find
@@ -123,16 +126,17 @@ func (r *sources) readmitAll() {
 			if err != nil {
 				break // other code meets the error, too
 			}
-			if p.State != collection.Excluded || !sites[p.Site] || !strings.HasPrefix(p.Why, robotsRule) || r.c.Seeder.Forbids(p.URL) != "" {
+			allowed := sites[p.Site] && strings.HasPrefix(p.Why, robotsRule) && r.c.Seeder.Forbids(p.URL) == ""
+			if p.State != collection.Excluded || !allowed && !(sites[0] && seed.OfScope(p.Why) && r.c.Seeder.Excludes(p.URL) == "") {
 				continue
 			}
 			finds = append(finds, collection.Find{URL: p.URL, Depth: p.Depth, By: p.By, Dynamic: p.Dynamic})
 			if len(finds) == commitSize {
-				r.in.put(result{finds: finds})
+				r.in.Put(result{finds: finds})
 				finds = nil
 			}
 		}
-		r.in.put(result{finds: finds})
+		r.in.Put(result{finds: finds})
 	}
 }
 

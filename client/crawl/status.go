@@ -176,7 +176,7 @@ func (c *Crawler) Status() Status {
 	}
 	r.plan.report(&s)
 	s.Waiting, s.Traps = r.families.waiting, r.families.traps()
-	s.Heard, s.Trouble = n.Heard.Load(), r.sites.trouble
+	s.Heard, s.Trouble = n.Heard.Load(), r.sites.faults.first
 	s.Owed = r.unfetched
 	return s
 }

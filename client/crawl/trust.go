@@ -86,13 +86,13 @@ func (e *earnedTrust) audits() bool { return rand.Float64() < budget.AuditShare 
 func (e *earnedTrust) admits(url string) bool {
 	e.work.Lock()
 	st := e.sites.byOrigin[protocol.Origin(url)]
-	crawled := st != nil && st.sources.obeys()
+	crawled := st != nil && st.sources.obeys() && !e.sites.outside(st)
 	e.work.Unlock()
 	return crawled || e.c.Seeder.Admit(seed.Ref{URL: protocol.Origin(url) + "/", Kind: seed.Listed}).OK
 }
 
 func (e *earnedTrust) excludes(p *collection.Page) string {
-	if p.By == collection.ByPerson {
+	if p.By == collection.ByPerson || p.Told && p.Signal == collection.ByPerson { // whom the rules do not bind
 		return e.c.Seeder.Forbids(p.URL)
 	}
 	return e.c.Seeder.Excludes(p.URL)

@@ -50,6 +50,8 @@ func (t *siteTable) whyUnfetched(st *site, p *collection.Page, now time.Time) st
 	switch {
 	case t.seeder.Forbids(p.URL) != "":
 		return "robots.txt forbids them"
+	case t.c.Harvester.Paused(st.Origin):
+		return "the site is paused: \"crawler resume\" continues it"
 	case st.silent != "":
 		return st.silent
 	case p.Fails > 0:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/indexnow"
 	"github.com/parleyweb/parley/internal/holder"
@@ -60,7 +61,7 @@ sites that publish their changes, accepts notices, and revisits pages of the
 other sites when they are likely to have changed.
 
 "crawler status", "sites", "pages", "why", "add", "events" and "get" work while
-it runs. CMS plug-ins for IndexNow can notify it of changes:
+it runs, and "pause", "resume", "rate" and "scope" change what it does. CMS plug-ins for IndexNow can notify it of changes:
     crawler run ... --indexnow-listen :8641
 
 Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`, false)
@@ -124,29 +125,38 @@ func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawle
 			ln.Close()
 		}
 	}()
-	listen := func(address string, h http.Handler) error {
+	listen := func(address string, h func(at net.Addr) http.Handler) error {
 		ln, err := net.Listen("tcp", address)
 		if err != nil {
 			return err
 		}
 		open = append(open, ln)
-		also(func(ctx context.Context) error { return serve(ctx, ln, h) })
+		handler := h(ln.Addr())
+		also(func(ctx context.Context) error { return serve(ctx, ln, handler) })
 		return nil
 	}
+	d := &localAPI{col: c.Collection, crawler: c, log: env.Log}
 	if l.indexnow != "" {
 		r := &indexnow.Receiver{UserAgent: c.Harvester.Options.Agent, Transport: func(origin string) http.RoundTripper { return c.Harvester.Transport(origin) }, Wanted: c.Knows,
 			Accept: func(ctx context.Context, urls []string) error { return c.Notice(ctx, urls, collection.ByIndexNow) }, Log: env.Log}
-		if err := listen(l.indexnow, r); err != nil {
+		if err := listen(l.indexnow, func(net.Addr) http.Handler { return r }); err != nil {
 			return err
 		}
 		also(r.Run)
 	}
 	if l.admin != "" {
-		if err := listen(l.admin, adminHandler(c)); err != nil {
+		tokens, err := command.ReadTokens("admin-token", l.adminToken)
+		if err != nil {
+			return err
+		}
+		page := &crawlPage{api: d}
+		err = listen(l.admin, func(at net.Addr) http.Handler {
+			return adminHandler(c, &admin.Guard{Tokens: tokens, Listener: at}, page.handler(o.Collection.Into, ctx.Done()))
+		})
+		if err != nil {
 			return err
 		}
 	}
-	d := &localAPI{col: c.Collection, crawler: c, log: env.Log}
 	also(func(ctx context.Context) error {
 		return holder.Serve(ctx, statePath(o.Collection.Into), d.handler(), env.Log)
 	})
@@ -183,7 +193,8 @@ func nothing(col *collection.Collection, s crawl.Status) error {
 
 // serve answers HTTP until ctx ends.
 func serve(ctx context.Context, ln net.Listener, h http.Handler) error {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
+		BaseContext: func(net.Listener) context.Context { return ctx }} // which ends requests for events
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }()
 	select {

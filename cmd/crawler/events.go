@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,13 +35,16 @@ type eventLine struct {
 
 func (d *localAPI) events(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
-	after, err := protocol.ParseCursor(q.Get("after"))
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
+	var after protocol.Cursor
+	if at := q.Get("after"); at != "" {
+		var err error
+		if after, err = protocol.ParseCursor(at); err != nil {
+			refuse(w, http.StatusBadRequest, err)
+			return
+		}
 	}
 	var text textual.Reader
-	if err := text.Format.Set(q.Get("text")); err != nil {
+	if err := text.Format.Set(cmp.Or(q.Get("text"), "none")); err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}

@@ -147,7 +147,12 @@ and the share of announcements that were right (HONEST); and the visits A DAY.
 				{"TOLD BY", func(r *siteRow) string { return r.ToldBy }},
 				{"HONEST", func(r *siteRow) string { return percent(r.Honest) }},
 				{"A DAY", func(r *siteRow) string { return strconv.FormatFloat(r.PerDay, 'f', 1, 64) }},
-				{"TROUBLE", func(r *siteRow) string { return r.Fault }},
+				{"TROUBLE", func(r *siteRow) string {
+					if r.Paused {
+						return strings.TrimSuffix("paused by a person; "+r.Fault, "; ")
+					}
+					return r.Fault
+				}},
 			})
 		},
 	}
@@ -217,19 +222,34 @@ A + after BYTES marks a page longer than --max-file, stored only in part.
 
 func links() *command.Command {
 	var c collectionFlags
+	var all bool
 	return &command.Command{
 		Name:    "links",
-		Summary: "list the pages that a page links to",
-		Usage:   "URL --into DIR [options]",
+		Summary: "list the pages that a page links to, or all links",
+		Usage:   "[URL] --into DIR [options]",
 		Help: `
-    crawler links https://www.example.org/ --into crawl/`,
-		Args:     []string{"URL"},
+    crawler links https://www.example.org/ --into crawl/
+    crawler links --all --into crawl/ > links.csv           two columns, from and to`,
+		Args:     []string{"..."},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags:    c.withForm(),
+		Flags:    c.withForm(command.Bind("all", &all, "list all links between stored URLs, in CSV or with --format json")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {
 				return err
+			}
+			switch {
+			case all && len(env.Args) == 0:
+				body, err := ask(ctx, c.dir, "GET", "/links?all=true", nil, env.Log)
+				if err != nil {
+					return err
+				}
+				if c.form == "table" {
+					c.form = "csv"
+				}
+				return list(env, body, c.form, []column[linkRow]{{"from", func(r *linkRow) string { return r.From }}, {"to", func(r *linkRow) string { return r.To }}})
+			case all || len(env.Args) != 1:
+				return command.Misusef("want one URL, or --all without a URL")
 			}
 			body, err := ask(ctx, c.dir, "GET", "/links?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, env.Log)
 			if err != nil {

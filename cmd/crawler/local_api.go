@@ -17,6 +17,8 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/contents"
+	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -28,7 +30,7 @@ import (
 //	GET  /status                         how it stands
 //	GET  /sites                          JSON lines of siteRow
 //	GET  /pages?site=&prefix=&state=     JSON lines of pageRow
-//	GET  /links?url=                     JSON lines of pageRow
+//	GET  /links?url=                     JSON lines of pageRow; with all=true in place of url, of linkRow
 //	GET  /why?url=                       all that speaks for and against a page
 //	POST /add                            URLs to ask for at once
 //	GET  /events?after=&follow=&text=    JSON lines of eventLine
@@ -37,6 +39,11 @@ import (
 //	GET  /index?prefix=                  an inverted index
 //	POST /export                         an exporting; how many records were written
 //	POST /accept                         an origin; how many pages were dropped
+//	POST /pause, /resume                 a list of sites, empty for all; what is set on the crawl, as are the next two
+//	POST /rate                           a steer.Rate
+//	POST /scope                          a steer.Scope
+//
+// All but /get, /urls, /index and /export are also served below /api/ on --admin.
 type localAPI struct {
 	col     *collection.Collection
 	crawler *crawl.Crawler // nil if none runs
@@ -56,20 +63,32 @@ func collectionIn(dir string) string {
 // statePath is the file of a collection that its holder has open.
 func statePath(dir string) string { return filepath.Join(dir, "state.db") }
 
+// handler answers to processes of this user.
 func (d *localAPI) handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /get", d.get)
+	m.HandleFunc("GET /urls", d.urls)
+	m.HandleFunc("GET /index", d.index)
+	m.HandleFunc("POST /export", d.export) // writes files
+	m.Handle("/", d.remote())
+	return m
+}
+
+// remote answers to processes of other machines, too.
+func (d *localAPI) remote() *http.ServeMux {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /status", d.status)
 	m.HandleFunc("GET /sites", d.sites)
 	m.HandleFunc("GET /pages", d.pages)
 	m.HandleFunc("GET /why", d.why)
-	m.HandleFunc("GET /get", d.get)
 	m.HandleFunc("GET /events", d.events)
-	m.HandleFunc("GET /urls", d.urls)
-	m.HandleFunc("GET /index", d.index)
-	m.HandleFunc("POST /accept", d.accept)
-	m.HandleFunc("POST /export", d.export)
 	m.HandleFunc("GET /links", d.links)
+	m.HandleFunc("POST /accept", d.accept)
 	m.HandleFunc("POST /add", d.add)
+	m.HandleFunc("POST /pause", steered(d, (*steer.Steering).Pause))
+	m.HandleFunc("POST /resume", steered(d, (*steer.Steering).Resume))
+	m.HandleFunc("POST /rate", steered(d, (*steer.Steering).SetRate))
+	m.HandleFunc("POST /scope", steered(d, (*steer.Steering).SetScope))
 	return m
 }
 
@@ -139,6 +158,7 @@ type siteRow struct {
 	Fault      string    `json:"fault,omitempty"`
 	FaultAt    time.Time `json:"fault_at,omitzero"`
 	Quiet      time.Time `json:"quiet,omitzero"`
+	Paused     bool      `json:"paused,omitempty"` // by a person
 }
 
 // A pageRow is a row of "crawler pages".
@@ -207,7 +227,49 @@ func (d *localAPI) pages(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
+// A linkRow is a row of "crawler links --all".
+type linkRow struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// mostURLs is how many URLs are cached while all links are listed.
+const mostURLs = 1 << 16
+
+// graph yields all stored links. Memory holds the URLs of some pages only.
+func (d *localAPI) graph(ctx context.Context, yield func(linkRow, error) bool) {
+	urls := map[frontier.PageID]string{}
+	for from, to := range d.col.Graph() {
+		if len(urls) > mostURLs {
+			clear(urls)
+		}
+		var more []frontier.PageID
+		for _, id := range append(to[:len(to):len(to)], from) {
+			if _, known := urls[id]; !known {
+				more = append(more, id)
+			}
+		}
+		list, err := d.col.PagesByID(more)
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			yield(linkRow{}, err)
+			return
+		}
+		for i := range list {
+			urls[more[i]] = list[i].URL
+		}
+		for _, id := range to {
+			if urls[id] != "" && !yield(linkRow{urls[from], urls[id]}, nil) {
+				return
+			}
+		}
+	}
+}
+
 func (d *localAPI) links(w http.ResponseWriter, req *http.Request) {
+	if req.URL.Query().Get("all") == "true" {
+		lines(w, func(yield func(linkRow, error) bool) { d.graph(req.Context(), yield) })
+		return
+	}
 	p, ok, err := d.page(req.URL.Query().Get("url"))
 	if err != nil || !ok {
 		notKnown(w, req.URL.Query().Get("url"), err)
@@ -278,12 +340,16 @@ func (d *localAPI) add(w http.ResponseWriter, req *http.Request) {
 
 var errNoCrawler = errors.New("no crawler runs on this collection: start \"crawler run\", or give the URL to \"crawler crawl\"")
 
+func noCollection(dir string) error {
+	return fmt.Errorf("%s has no collection: \"crawler crawl URL --into %s\" makes one", dir, dir)
+}
+
 // ask sends a request to the process that holds the collection in dir; if none does, it opens the collection
 // and answers itself. The response is to be read as it arrives, and closed.
 func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger) (io.ReadCloser, error) {
 	dir = collectionIn(dir)
 	if _, err := os.Stat(statePath(dir)); err != nil {
-		return nil, fmt.Errorf("%s has no collection: \"crawler crawl URL --into %s\" makes one", dir, dir)
+		return nil, noCollection(dir)
 	}
 	var col *collection.Collection
 	door := holder.Client{State: statePath(dir), Held: func() (held bool, err error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -34,6 +35,8 @@ type summary struct {
 	Policy  string      `json:"policy,omitempty"` // for revisits, now or when a crawler last ran
 	Price   float64     `json:"price,omitempty"`  // of a visit under that policy, if it has one
 	Copy    *copyStatus `json:"copy,omitempty"`   // set if the collection is a copy of one site
+
+	Steering steer.Steering `json:"steering,omitzero"` // what a person has set
 }
 
 // A siteFault is a problem with a site.
@@ -74,6 +77,9 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 	if s.Aside, err = d.col.Displaced(); err == nil {
 		s.Copy, err = d.copyStatus(req.Context())
 	}
+	if err == nil {
+		s.Steering, err = steer.Stored(collection.Steering(d.col))
+	}
 	answer(w, s, err)
 }
 
@@ -112,10 +118,16 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	_, copied := d.col.Copy() // of which nothing is estimated
+	steering, err := steer.Stored(collection.Steering(d.col))
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
+	paused := steering.Pauses()
 	lines(w, func(yield func(siteRow, error) bool) {
 		for s := range d.col.Sites() {
 			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
-				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet}
+				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet, Paused: paused(s.Origin)}
 			if f := of[s.ID]; f != nil && s.Fault == "" { // nothing is known of a site in trouble
 				if r.PerDay = math.Round(f.perDay*10) / 10; !copied {
 					r.Fresh = f.sum / float64(f.pages)

@@ -31,6 +31,6 @@ Show the state of the crawl, running or not, and what has changed:
 
 Keep a plain copy of one site that publishes its changes:
     crawler follow https://www.example.org/ --into mirror/ --contact you@example.net`,
-		Sub: []*command.Command{crawlOnce(), runCommand(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), get(), events(), export(), indexes(), probeSite(), simulate(), config()},
+		Sub: []*command.Command{crawlOnce(), runCommand(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), pauseSites(), resumeSites(), changeRate(), changeScope(), get(), events(), export(), indexes(), probeSite(), simulate(), config()},
 	}
 }

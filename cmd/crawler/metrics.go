@@ -7,10 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/admin"
 )
 
-// adminHandler serves metrics and health of a crawler.
-func adminHandler(c *crawl.Crawler) http.Handler {
+// adminHandler serves metrics and health of a crawler, and behind the guard its page.
+func adminHandler(c *crawl.Crawler, guard *admin.Guard, page http.Handler) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collector(c))
 	m := http.NewServeMux()
@@ -22,6 +23,7 @@ func adminHandler(c *crawl.Crawler) http.Handler {
 		}
 		w.Write([]byte("ok\n"))
 	})
+	m.Handle("/", guard.Handler(page))
 	return m
 }
 

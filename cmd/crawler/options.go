@@ -32,7 +32,7 @@ func common() (names []string) {
 }
 
 // listeners are the addresses at which a crawl accepts requests.
-type listeners struct{ indexnow, admin string }
+type listeners struct{ indexnow, admin, adminToken string }
 
 // crawlFlags returns the options of "crawler crawl" and "crawler run", which "crawler config" explains.
 func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
@@ -132,7 +132,8 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("dates-from", &sources.DatesFrom, "ignore dates of pages before `DATE`, in Last-Modified, manifests, sitemaps and feeds"),
 		bind("dates-ahead", &sources.DatesAhead, "treat dates of pages up to `TIME` in the future as now, and ignore later ones"),
 		bind("indexnow-listen", &l.indexnow, "accept IndexNow notices on `ADDRESS`"),
-		bind("admin", &l.admin, "serve metrics and health on `ADDRESS`"),
+		bind("admin", &l.admin, "serve a page about the crawl, its API, metrics and health on `ADDRESS`"),
+		bind("admin-token", &l.adminToken, "require for the page and its API, not for metrics and health, a token in `FILE`, one per line, read at the start (default: they are served only to this machine)"),
 		bind("stop-value", &revisits.StopValue, "thesis: do not fetch unannounced pages whose profit is less than `X`, between 0 and 1 (0: no limit)"),
 		bind("stop-pages", &o.Stop.Pages, "stop after `N` pages"),
 		bind("stop-bytes", &o.Stop.Bytes, "stop after `SIZE` of response bodies"),

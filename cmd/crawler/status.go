@@ -58,12 +58,22 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		return env.PrintJSON(s.Copy)
 	case asJSON:
 		return env.PrintJSON(s)
-	case s.Copy != nil:
-		s.Copy.print(env)
-		return nil
 	}
 	print := func(name, format string, args ...any) {
 		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if s.Steering.All || len(s.Steering.Sites) > 0 {
+		print("paused", "%s: \"crawler resume\" continues", printable(pausedText(&s.Steering)))
+	}
+	if s.Copy != nil {
+		s.Copy.print(env)
+		return nil
+	}
+	if text := rateText(&s.Steering.Rate); text != "" {
+		print("rate", "%s, set by \"crawler rate\"", printable(text))
+	}
+	if text := scopeText(&s.Steering.Scope); text != "" {
+		print("scope", "%s, set by \"crawler scope\"", printable(text))
 	}
 	print("pages", "%d known, %d stored, %d gone, %d due now", s.Known, s.Held, s.Gone, s.Ready)
 	if s.Aside > 0 {

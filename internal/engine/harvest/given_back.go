@@ -48,7 +48,7 @@ func (c *cycle) find(s *site) {
 func (c *cycle) work(s *site) {
 	t := c.times
 	t.mu.Lock()
-	for len(s.parts) > 0 && !c.stopping {
+	for len(s.parts) > 0 && !c.stopping && !t.paused(s) {
 		a, ips := &Answer{Task: c.waiting.take(s), Site: s.id}, s.host.ips
 		t.mu.Unlock()
 

@@ -15,9 +15,13 @@
 package harvest
 
 import (
+	"crypto/tls"
+	"errors"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
@@ -119,6 +123,25 @@ type Answer struct {
 	connect time.Duration // the part of Took before the request was sent
 	base    []byte        // the dictionary of a requested delta; nil: none was requested
 	release func()
+}
+
+// Trouble says in words why there is no useful response; status is that of the response, after redirects.
+func (a *Answer) Trouble(status int) string {
+	if a.Err != nil {
+		return a.Err.Error()
+	}
+	if a.Fault != "" {
+		return string(a.Fault)
+	}
+	return http.StatusText(status)
+}
+
+// Lasting reports whether an error will not pass within a minute: a certificate that cannot be trusted,
+// or no TLS version or cipher that both sides support.
+func Lasting(err error) bool {
+	var op *net.OpError
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, &op) && op.Op == "remote error" ||
+		err != nil && strings.Contains(err.Error(), "tls: server selected unsupported protocol version")
 }
 
 // Release frees the body's memory and file. It may be called once.

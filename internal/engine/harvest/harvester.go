@@ -202,6 +202,7 @@ func (h *Harvester) start() *timetable {
 			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
 			addresses: map[netip.Addr]*address{}, idle: map[*site]struct{}{},
 		}
+		h.times.manners.repaused = make(chan struct{})
 		h.tasks = fetcher{opts: &h.Options, times: h.times, count: &h.count}
 		h.tasks.bodies.start(positive(h.Options.Memory, defaultMemory))
 		h.inner = h.newInner()
@@ -231,13 +232,6 @@ func headerValue(s string) string {
 		}
 		return r
 	}, s))
-}
-
-// Gap returns the least time between two requests to a site with so many pages
-// and such a Crawl-delay.
-func (h *Harvester) Gap(pages int, delay time.Duration) time.Duration {
-	m := h.Options.manners()
-	return max(m.least(pages), min(delay, maxDelay))
 }
 
 // most returns how many sites may be fetched from at once.

@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
-// manners limit how often requests may be sent, by a Harvester's options.
+// manners limit how often requests may be sent, by a Harvester's options, and to which sites none.
 type manners struct {
+	pauses   func(origin string) bool // whether a site gets no request; nil: none is paused
+	repaused chan struct{}            // closed by the next call of Pause
+
 	wait, waitBig time.Duration // a negative wait means none
 	slow          int           // negative: off
 	hurry         time.Duration // 0: none

@@ -137,6 +137,10 @@ func (t *timetable) acquire(ctx context.Context, origin string) (*site, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if t.paused(s) {
+			t.awaitPause(ctx)
+			continue
+		}
 		now := time.Now()
 		if wait := s.soonest().Sub(now); wait > 0 {
 			t.rest(ctx, wait)
@@ -200,11 +204,11 @@ func (t *timetable) queueUp(ctx context.Context, sl *slot) bool {
 }
 
 // persist waits, with a slot taken, until its site may be fetched from. It returns false if the
-// site must rest for longer than the slot, if it has moved to another slot, or if ctx has ended.
+// site must rest for longer than the slot or is paused, if it has moved to another slot, or if ctx has ended.
 // The lock is held, but not while it waits.
 func (t *timetable) persist(ctx context.Context, s *site, sl *slot) bool {
 	const full = 100 * time.Millisecond // between two checks whether a full address has room
-	for ctx.Err() == nil && t.slotOf(s) == sl {
+	for ctx.Err() == nil && t.slotOf(s) == sl && !t.paused(s) {
 		now := time.Now()
 		wait := sl.next.Sub(now)
 		if own := s.soonest().Sub(now); own > max(wait, 0) {

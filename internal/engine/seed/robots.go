@@ -166,7 +166,7 @@ func (s *Seeder) Specials(origin string) []Special {
 		n := 0
 		for _, line := range f.Lines(string(k.kind)) {
 			u, err := protocol.CanonicalURL(st.origin+"/robots.txt", line)
-			if err != nil || len(u) > s.c.limits.url {
+			if err != nil || len(u) > s.rules.Load().limits.url {
 				continue
 			}
 			add(k.kind, u, true)

@@ -130,6 +130,7 @@ func BuiltIn() Rules {
 
 // A compiled is a set of Rules, prepared for fast matching.
 type compiled struct {
+	of             Rules
 	domains        domains
 	accept, reject []pattern
 	words          folded[string] // by themselves
@@ -148,7 +149,7 @@ type limits struct {
 }
 
 func (r *Rules) compile() *compiled {
-	c := &compiled{classes: classes{onlyStatic: r.StaticExt != nil, queries: !r.StaticQueries},
+	c := &compiled{of: *r, classes: classes{onlyStatic: r.StaticExt != nil, queries: !r.StaticQueries},
 		limits: limits{static: cmp.Or(r.MaxDepthStatic, depthStatic), dynamic: cmp.Or(r.MaxDepthDynamic, depthDynamic),
 			perSite: cmp.Or(r.MaxPerSite, maxPerSite), url: cmp.Or(r.MaxURL, maxURL)},
 		naming:  naming{newNames(list(r.SessionIDs, defaultSessions), true), newNames(list(r.Drop, defaultDrop), false), r.Replace},
@@ -230,12 +231,24 @@ func (p *pattern) matches(url, path, lower string) bool {
 	return p.glob != "" && robots.Match(p.glob, path)
 }
 
+// The rules of Hosts and DomainSuffixes, Accept and Reject.
+const (
+	domainRule = "domain is not accepted"
+	acceptRule = "no accept rule matches"
+	rejectRule = "reject: "
+)
+
+// OfScope reports whether the rule of a Verdict is one of Hosts, DomainSuffixes, Accept and Reject.
+func OfScope(rule string) bool {
+	return rule == domainRule || rule == acceptRule || strings.HasPrefix(rule, rejectRule)
+}
+
 // refuses returns the rule that refuses a URL, empty if none does. origin is the
 // length of the URL's origin.
 func (c *compiled) refuses(url string, origin int) (rule string) {
 	path := url[origin:]
 	if !c.domains.has(url[:origin]) {
-		return "domain is not accepted"
+		return domainRule
 	}
 	if port := portOf(url[:origin]); port != "" && inet.ForeignPort(port[1:]) {
 		return "port is for another protocol"
@@ -244,7 +257,7 @@ func (c *compiled) refuses(url string, origin int) (rule string) {
 		lower := strings.ToLower(path)
 		for i := range c.reject {
 			if c.reject[i].matches(url, path, lower) {
-				return "reject: " + c.reject[i].text
+				return rejectRule + c.reject[i].text
 			}
 		}
 		accepted := len(c.accept) == 0
@@ -252,7 +265,7 @@ func (c *compiled) refuses(url string, origin int) (rule string) {
 			accepted = accepted || c.accept[i].matches(url, path, lower)
 		}
 		if !accepted {
-			return "no accept rule matches"
+			return acceptRule
 		}
 	}
 	path, query, _ := strings.Cut(path, "?")

@@ -50,7 +50,7 @@ const (
 )
 
 // A Seeder admits URLs. The zero Seeder is ready to use. Its fields must not
-// change once it is used; its methods are safe for concurrent use.
+// change once it is used, see [Seeder.SetRules]; its methods are safe for concurrent use.
 //
 // Its knowledge of a site comes from [Seeder.SetShape], [Seeder.SetRobots] and
 // [Seeder.Count]: it stores nothing on disk, and has no clock.
@@ -64,10 +64,10 @@ type Seeder struct {
 	Agent string
 
 	once  sync.Once
-	c     *compiled
+	rules atomic.Pointer[compiled]
 	agent string
 	seed  maphash.Seed
-	gen   atomic.Uint64 // grows when the canonical form of a URL may have changed
+	gen   atomic.Uint64 // grows when the canonical form of a URL may have changed, or the Rules have
 	known []atomic.Pointer[opinion]
 
 	mu    sync.RWMutex
@@ -96,13 +96,33 @@ type opinion struct {
 
 func (s *Seeder) begin() {
 	s.once.Do(func() {
-		s.c, s.agent, s.seed = s.Rules.compile(), s.Agent, maphash.MakeSeed()
+		s.rules.Store(s.Rules.compile())
+		s.agent, s.seed = s.Agent, maphash.MakeSeed()
 		if s.agent == "" {
 			s.agent = "parley"
 		}
 		s.known = make([]atomic.Pointer[opinion], knownSize)
 		s.sites, s.split = map[string]*site{}, map[string]bool{}
 	})
+}
+
+// SetRules puts other Rules into force. What was admitted before is not withdrawn: see Excludes.
+func (s *Seeder) SetRules(r Rules) {
+	s.begin()
+	s.rules.Store(r.compile())
+	s.gen.Add(1) // after the rules: an opinion by the old ones has the old number
+}
+
+// CurrentRules returns the Rules in force.
+func (s *Seeder) CurrentRules() Rules {
+	s.begin()
+	return s.rules.Load().of
+}
+
+// Outside reports whether the hosts and domains of the Rules in force exclude an origin.
+func (s *Seeder) Outside(origin string) bool {
+	s.begin()
+	return !s.rules.Load().domains.has(origin)
 }
 
 // Admit returns the verdict on a URL, whether or not its page is known. A refused
@@ -163,8 +183,8 @@ func (s *Seeder) opinion(url string, hash uint64) *opinion {
 // judge forms and caches the opinion on a resolved URL.
 func (s *Seeder) judge(url string, hash uint64) *opinion {
 	o := &opinion{url: url, hash: hash, gen: s.gen.Load()}
-	v := &o.verdict
-	v.URL, v.Ask = s.c.naming.name(url)
+	c, v := s.rules.Load(), &o.verdict
+	v.URL, v.Ask = c.naming.name(url)
 	begin := pathBegin(v.URL)
 	o.site = s.lookup(v.URL[:begin])
 	if st := o.site; st != nil && st.origin != v.URL[:begin] {
@@ -174,7 +194,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 		v.URL = st.origin + v.URL[begin:]
 		begin = len(st.origin)
 	}
-	switch s.c.classes.of(v.URL[begin:]) {
+	switch c.classes.of(v.URL[begin:]) {
 	case dynamic:
 		v.Dynamic = true
 	case document:
@@ -183,13 +203,13 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 	case logged:
 		v.LogOnly = true
 	case unlisted:
-		if s.c.classes.onlyStatic {
+		if c.classes.onlyStatic {
 			v.Rule = "extension is not accepted"
 		}
 	}
 	if len(v.URL) > protocol.MaxURL {
 		v.Rule = longer(protocol.MaxURL)
-	} else if rule := s.c.refuses(v.URL, begin); rule != "" {
+	} else if rule := c.refuses(v.URL, begin); rule != "" {
 		v.Rule = rule
 	}
 	if o.site == nil && v.Rule == "" && !v.LogOnly {
@@ -201,7 +221,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 	if o.force != nil && v.Rule == "" {
 		v.Rule = s.forbids(o.force, v.URL)
 	}
-	if v.Ask != "" && (len(v.Ask) > s.c.limits.url || o.force != nil && s.forbids(o.force, v.Ask) != "") {
+	if v.Ask != "" && (len(v.Ask) > c.limits.url || o.force != nil && s.forbids(o.force, v.Ask) != "") {
 		v.Ask = ""
 	}
 	v.OK = v.Rule == ""
@@ -223,7 +243,7 @@ func longer(than int) string { return fmt.Sprintf("URL longer than %d bytes", th
 // beyond returns the limit that a page exceeds, or "": URL length, pages of the site, depth. The limit of pages of a start page is
 // for the collection to keep, which counts them.
 func (s *Seeder) beyond(st *site, v *Verdict, r Ref) string {
-	most := &s.c.limits
+	most := &s.rules.Load().limits
 	if r.Kind != Listed && len(v.URL) > most.url {
 		return longer(most.url)
 	}

@@ -25,7 +25,7 @@ func (s *Seeder) lookup(origin string) *site {
 
 // find is lookup with s.mu held.
 func (s *Seeder) find(origin string) *site {
-	if st := s.sites[origin]; st != nil || s.c.split || s.split[origin] {
+	if st := s.sites[origin]; st != nil || s.rules.Load().split || s.split[origin] {
 		return st
 	}
 	if t := twin(origin); t != "" {

@@ -42,16 +42,17 @@ const (
 // A Budget is what visits may cost, and the price that follows from the last plan and from what is left. It sets the policy of
 // the collection. It is safe for concurrent use, and takes no lock of another part of the crawl under its own.
 type Budget struct {
-	set *Options
 	col *collection.Collection
 
 	mu     sync.Mutex // guards the rest
+	set    Options
 	plan   fresh.Plan
 	at     time.Time // when the plan was made; zero: there is none
 	bucket fresh.Bucket
 	beside fresh.Bucket
 	filled time.Time // when the buckets were last filled
 	price  float64   // of a request, in gain
+	stale  bool      // the budget was changed since the last plan was begun
 
 	fresh   float64 // estimated share of fresh copies, weighted by importance, when the plan was made
 	unknown int     // copies of sites that gave no answer then, which do not count
@@ -61,7 +62,7 @@ type Budget struct {
 // that had the same objective and costs, or else the price at which an unknown page
 // would be visited as often as the budget allows for all.
 func New(set *Options, col *collection.Collection) *Budget {
-	b := &Budget{set: set, col: col}
+	b := &Budget{set: *set, col: col}
 	kept, _ := col.Revisits().Kept()
 	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == set.Policy.Objective && p.Costs == set.Policy.Costs {
 		b.setPrice(p.Price)
@@ -75,7 +76,25 @@ func New(set *Options, col *collection.Collection) *Budget {
 
 // Planning returns a plan to which so many stored pages are to be added.
 func (b *Budget) Planning(stored int) *fresh.Planning {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stale = false
 	return &fresh.Planning{Priced: b.policy(), Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides()}
+}
+
+// Set replaces PerDay and PerPage of the options. The next plan finds the price.
+func (b *Budget) Set(perDay, perPage float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stale = b.stale || b.set.PerDay != perDay || b.set.PerPage != perPage
+	b.set.PerDay, b.set.PerPage = perDay, perPage
+}
+
+// Stale reports whether the budget was changed since the last plan was begun.
+func (b *Budget) Stale() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stale
 }
 
 // perDay returns the daily budget for so many stored pages.
@@ -190,14 +209,14 @@ func (b *Budget) Spend(cost float64) {
 // the visit was worth the normal price only. gain returns what the visit was expected to gain under a policy.
 func (b *Budget) SpendOutside(cost float64, gain func(fresh.Priced) float64) {
 	b.mu.Lock()
-	least, price, empty := b.outsidePrice(), b.price, b.beside.Balance <= 0
+	least, price, empty, policy := b.outsidePrice(), b.price, b.beside.Balance <= 0, b.policy()
 	b.mu.Unlock()
 	if least > 0 {
 		if empty {
 			b.Spend(cost)
 			return
 		}
-		if gain := gain(b.policy()); gain < least && gain >= price {
+		if gain := gain(policy); gain < least && gain >= price {
 			b.Spend(cost)
 			return
 		}

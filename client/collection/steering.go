@@ -1,0 +1,68 @@
+package collection
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/parleyweb/parley/client/collection/internal/record"
+	"github.com/parleyweb/parley/internal/boltfile"
+)
+
+// steeringKey is the key in the meta bucket of what a person has set on the crawl while it ran. The collection does not interpret it.
+var steeringKey = []byte("steering")
+
+// Steering returns what a Commit or EditSteering has stored last; nil if that was nothing.
+func Steering(c *Collection) (text []byte, err error) {
+	if err = c.reading(func(tx *bbolt.Tx) (err error) { text, err = steeringOf(tx); return err }); err != nil {
+		return nil, fmt.Errorf("read steering: %w", err)
+	}
+	return text, nil
+}
+
+// EditSteering changes the steering of the collection in a directory, which must exist. It reads nothing else of the collection, and
+// returns ErrHeld if a process has it open.
+func EditSteering(dir string, change func([]byte) ([]byte, error)) error {
+	db, err := boltfile.Open(filepath.Join(dir, "state.db"), boltfile.Options{Wait: time.Second}) // another command may just be reading it
+	if err == nil {
+		defer db.Close()
+		err = boltfile.RecoverDamage(func() error {
+			return db.Update(func(tx *bbolt.Tx) error {
+				text, err := steeringOf(tx)
+				if err == nil {
+					text, err = change(text)
+				}
+				if err != nil {
+					return err
+				}
+				return putSteering(tx, text)
+			})
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("edit steering of %s: %w", dir, err)
+	}
+	return nil
+}
+
+func steeringOf(tx *bbolt.Tx) ([]byte, error) {
+	meta := tx.Bucket(metaBucket)
+	if meta == nil {
+		return nil, errEmpty
+	}
+	raw := meta.Get(steeringKey)
+	if raw == nil {
+		return nil, nil
+	}
+	text, ok := record.Unseal(steeringKey, raw)
+	if !ok {
+		return nil, record.Damaged(metaBucket, steeringKey)
+	}
+	return append([]byte(nil), text...), nil
+}
+
+func putSteering(tx *bbolt.Tx, text []byte) error {
+	return tx.Bucket(metaBucket).Put(steeringKey, record.Seal(append([]byte(nil), text...), steeringKey, 0))
+}

@@ -1,0 +1,82 @@
+package harvest
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// errPaused is the error of tasks of a paused site.
+var errPaused = errors.New("not fetched: the site is paused")
+
+// Pause replaces the set of paused origins; nil pauses none. A paused site gets no request of any kind: its tasks, those that wait and
+// those that come, are answered with FaultStopped, and requests by a Transport wait until the site is not paused any more.
+// Requests that were sent before are completed. The function is called with a lock held: it must be quick, and not use the Harvester.
+func (h *Harvester) Pause(paused func(origin string) bool) {
+	t := h.lock()
+	defer t.mu.Unlock()
+	t.manners.pauses = paused
+	close(t.manners.repaused)
+	t.manners.repaused = make(chan struct{})
+	c := t.cycle
+	if c == nil || c.stopping {
+		return
+	}
+	for _, s := range t.sites {
+		if t.paused(s) {
+			c.giveBack(s.id, c.waiting.clear(s), FaultStopped, errPaused)
+		}
+	}
+	c.wake()
+}
+
+// Paused reports whether an origin is paused.
+func (h *Harvester) Paused(origin string) bool {
+	t := h.lock()
+	defer t.mu.Unlock()
+	return t.manners.pauses != nil && t.manners.pauses(origin)
+}
+
+// paused reports whether a site is paused. The lock is held.
+func (t *timetable) paused(s *site) bool {
+	return t.manners.pauses != nil && t.manners.pauses(s.origin)
+}
+
+// awaitPause waits until Pause is called, or ctx ends. It releases the lock, which is held, while it waits.
+func (t *timetable) awaitPause(ctx context.Context) {
+	called := t.manners.repaused
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	select {
+	case <-called:
+	case <-ctx.Done():
+	}
+}
+
+// SetRate replaces Wait, WaitBig, MaxRate and AddressRate of the options, each from the next request to a site on. A negative Wait
+// stays negative, and any other does not become negative: with it, slots are of another kind.
+func (h *Harvester) SetRate(o Options) {
+	t := h.lock()
+	defer t.mu.Unlock()
+	m := o.manners()
+	if m.waits() != t.manners.waits() {
+		m.wait = t.manners.wait
+	}
+	t.manners.wait, t.manners.waitBig, t.manners.maxRate, t.manners.addressRate = m.wait, m.waitBig, m.maxRate, m.addressRate
+	for _, a := range t.addresses {
+		for s, w := range a.guests {
+			if m.maxRate < 0 {
+				t.unwelcome(s)
+			}
+			w.rate = min(w.rate, m.maxRate)
+		}
+	}
+}
+
+// Gap returns the least time between two requests to a site with so many pages
+// and such a Crawl-delay.
+func (h *Harvester) Gap(pages int, delay time.Duration) time.Duration {
+	t := h.lock()
+	defer t.mu.Unlock()
+	return max(t.manners.least(pages), min(delay, maxDelay))
+}
