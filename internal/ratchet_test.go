@@ -37,16 +37,18 @@ import (
 // by 1,850 for naming what a site cannot read, page or directory, and the changes of a minute in one line; by 28,700, and exported
 // names by 40, for rdfgen setup and doctor (10,900), the families of URLs in rdfgen report (6,000), rdfgen publish (3,500), commands
 // and webhooks, proxies before the notifier and pages by language (6,000), and what a crawler can be told of constants, encodings,
-// proxies and requests (2,300).
+// proxies and requests (2,300); by 30,100, and exported names by 101, for the pages of --admin (8,000 for what both share and the
+// notifier's, 10,000 for the crawler's with pause, resume, rate and scope), limits of start pages, links as browsers read them, cookies
+// and client certificates (6,500), and sites that move (4,300, and 15 lines of the specification, in one file).
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_500,
-	"exported names":      1_989,
+	"exported names":      2_090,
 	"public names":        500,
-	"tokens":              698_400,
+	"tokens":              728_500,
 	"direct dependencies": 17,
-	"lines of a file":     530,
+	"lines of a file":     545,
 }
 
 // TestSizes prints how big the project is, and fails where it has outgrown a ceiling.
