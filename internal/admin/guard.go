@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -114,7 +115,11 @@ func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 
 const noToken = "send a token of --admin-token as \"Authorization: Bearer TOKEN\""
 
-// local returns why a request is not certainly one of a person on this machine.
+// proxyHeaders are headers that show that a request came through a proxy; HTTP/1.0, which nginx speaks by default, shows it too.
+// A proxy can be set up so that nothing shows it.
+var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Server", "X-Real-Ip"}
+
+// local returns why a request does not seem to be one of a person on this machine.
 func (g *Guard) local(r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -127,7 +132,7 @@ func (g *Guard) local(r *http.Request) error {
 	// A site whose name leads to this machine (DNS rebinding) has another host than these.
 	case !strings.EqualFold(host, "localhost") && !loopback(host):
 		return errors.New("without --admin-token, the address of this page must begin with 127.0.0.1, [::1] or localhost")
-	case r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" || r.Header.Get("Via") != "":
+	case !r.ProtoAtLeast(1, 1) || slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header[name] != nil }):
 		return errors.New("without --admin-token, this page is not served through a proxy")
 	}
 	return nil
@@ -236,7 +241,10 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, t := range g.Tokens {
-		http.SetCookie(w, cookie(r, t, "", -1))
+		// The name of a cookie that the client does not have would let it test guesses of the token by itself.
+		if _, err := r.Cookie(cookieName(t)); err == nil {
+			http.SetCookie(w, cookie(r, t, "", -1))
+		}
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
