@@ -251,7 +251,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			own("crawler costs", func() error { return page.costs.run(ctx) })
 		}
 		guard := &admin.Guard{Tokens: adminTokens, Listener: adminListener.Addr()}
-		own("admin", func() error { return serve(ctx, adminListener, adminHandler(page, guard, ctx.Done()), nil) })
+		own("admin", func() error { return serve(ctx, adminListener, adminHandler(ctx, page, guard), nil) })
 	}
 	own("hangups", func() error {
 		for {

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -217,4 +219,36 @@ func login(t *testing.T, admin, token string) *http.Request {
 // accessLog returns the lines of n requests of a crawler, now.
 func accessLog(n int) string {
 	return strings.Repeat(`66.249.66.1 - - [`+time.Now().Format("02/Jan/2006:15:04:05 -0700")+`] "GET /a.html HTTP/1.1" 200 5120 "-" "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"`+"\n", n)
+}
+
+// The notifier is stopped while it checks, for a viewer, a web server that does not answer.
+func TestStopDuringACheck(t *testing.T) {
+	asked, end := make(chan struct{}, 100), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-end
+	}))
+	defer web.Close()
+	defer close(end)
+	var answered sync.WaitGroup
+	var stopped time.Time
+	t.Run("check", func(t *testing.T) {
+		s := startSidecar(t, map[string]string{"a.html": text("a")}, "--base", web.URL+"/", "--ask-rate", "0")
+		answered.Go(func() {
+			r, err := http.NewRequest("POST", "http://"+s.admin+"/do/self-check", nil)
+			if err != nil {
+				panic(err)
+			}
+			r.Header.Set("Origin", "http://"+s.admin)
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		})
+		<-asked
+		stopped = time.Now()
+	})
+	answered.Wait()
+	if took := time.Since(stopped); took > 5*time.Second {
+		t.Errorf("the notifier ended %s after it was stopped", took)
+	}
 }
