@@ -36,6 +36,9 @@ func (s *sitePage) task(ctx context.Context, task string, r *http.Request) (stri
 	case "purge":
 		parameters.Set("url", r.PostFormValue("url"))
 	case "accept-deletions":
+		if sure { // pages that have vanished since the last scan would be announced, too; if it fails, so does the next
+			s.holder.Do(ctx, "look", parameters)
+		}
 		if err := confirmed(sure, r, s.publisher.Status().Held); err != nil {
 			return "", err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -69,12 +70,26 @@ func TestSitePage(t *testing.T) {
 	}
 	defer conn.Close(1000, "")
 	s.shows("a listener", "&lt;b&gt;NiceBot&lt;/b&gt;xxx")
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	go func() { // a long poll, for which none of the changes is
+		r, err := http.NewRequestWithContext(ctx, "GET", s.base+"parley/changes?wait=60&op=delete&after="+start.String(), nil)
+		if err != nil {
+			panic(err)
+		}
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	s.shows("another listener", "long poll")
 	s.write("p/1.html", strings.Replace(text("1"), "A page", `<img src=x onerror=alert(1)>`+strings.Repeat("y", 100_000), 1))
 	if _, err := conn.Read(t.Context()); err != nil { // the hello
 		t.Fatal(err)
 	}
 	s.shows("the change", "<bdi>/p/1.html</bdi>")
-	s.shows("how far it has come", `data-label="Reached">1 of 1</td>`)
+	s.shows("how far it has come", `data-label="Reached">2 of 2</td>`)
+	s.shows("that nobody lacks anything", "2 connected; all have every change.")
+	hangUp()
 	if page := s.page(); strings.Contains(page, "<img") || strings.Contains(page, "<b>Nice") || len(page) > 60_000 {
 		t.Errorf("%d bytes, with hostile text: %s", len(page), page)
 	}
@@ -112,14 +127,20 @@ func TestSitePage(t *testing.T) {
 			t.Errorf("accept deletions with %q: %d: %s", tt.fields, code, answer)
 		}
 	}
-	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "25"); code != 200 || !strings.Contains(answer, "gone 25") {
+	if err := os.Remove(filepath.Join(s.root, "p/14.html")); err != nil {
+		t.Fatal(err)
+	}
+	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "25"); code != 409 || !strings.Contains(answer, "it is about 26 pages now") {
+		t.Errorf("accept deletions just after another one: %d: %s", code, answer)
+	}
+	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "26"); code != 200 || !strings.Contains(answer, "gone 26") {
 		t.Errorf("accept deletions: %d: %s", code, answer)
 	}
 	s.shows("after that", "Nothing needs a person.")
-	s.shows("after that", "<dt>Pages</dt><dd>15</dd>")
+	s.shows("after that", "<dt>Pages</dt><dd>14</dd>")
 
 	// The other buttons.
-	for task, want := range map[string]string{"look": "The site was scanned", "self-check": "15 of 15 pages were checked", "recheck": "The notifier checks", "purge": "discarded"} {
+	for task, want := range map[string]string{"look": "The site was scanned", "self-check": "14 of 14 pages were checked", "recheck": "The notifier checks", "purge": "discarded"} {
 		if code, answer := s.press(task, "url", s.base+"p/1.html"); code != 200 || !strings.Contains(answer, want) {
 			t.Errorf("%s: %d: %s", task, code, answer)
 		}
