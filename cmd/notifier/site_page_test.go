@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -271,5 +273,17 @@ func TestStopDuringACheck(t *testing.T) {
 	answered.Wait()
 	if took := time.Since(stopped); took > 5*time.Second {
 		t.Errorf("the notifier ended %s after it was stopped", took)
+	}
+}
+
+// Crawlers subscribe at the site's own hub, and do not answer: that needs nobody who runs the site. Another hub that fails does.
+func TestSubscribersThatFail(t *testing.T) {
+	told := tellersStatus{WebSub: []ping.PingStatus{{Hub: "https://hub.example/", Trouble: "it answers 403"}}, Hub: &ping.HubStatus{}}
+	for i := range 100 {
+		told.Hub.Subscriptions = append(told.Hub.Subscriptions, ping.SubscriptionStatus{Callback: fmt.Sprintf("https://c%d.example/secret", i), Trouble: "it does not answer"})
+	}
+	v := &siteView{Senders: told.rows()}
+	if needs := (&sitePage{}).needs(v, siteflags.RobotsStatus{}, formsStatus{}); len(v.Senders) != 101 || len(needs) != 1 || !strings.Contains(needs[0].Text, "403") {
+		t.Errorf("of %d receivers, a person is needed for %+v", len(v.Senders), needs)
 	}
 }
