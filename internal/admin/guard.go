@@ -36,6 +36,7 @@ type Guard struct {
 
 const (
 	sessionLength = 7 * 24 * time.Hour // a login is valid that long, unless its token is revoked
+	bodyTimeout   = 10 * time.Second   // of a client that is not admitted
 	maxFailures   = 5                  // failed attempts from one address in a second
 	maxAddresses  = 1000               // addresses with failed attempts in a second; all further ones are refused
 )
@@ -60,10 +61,14 @@ func (g *Guard) Handler(h http.Handler) http.Handler {
 	m.HandleFunc("POST /logout", g.logout)
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if g.admits(w, r) {
+			http.NewResponseController(w).SetReadDeadline(time.Time{}) // its end would end a request that takes long, too
 			h.ServeHTTP(w, r)
 		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // the server reads a body to its end, even one that nobody asked for
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
 		header := w.Header()
 		header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "+
 			"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
@@ -162,7 +167,7 @@ func fromHere(w http.ResponseWriter, r *http.Request, bearer bool) bool {
 		err = errors.New("it is embedded in a page of another site")
 	}
 	if err != nil {
-		Reply(w, r, http.StatusForbidden, "Refused", "This request does not come from a page of this server: "+err.Error()+".")
+		Reply(w, r, http.StatusForbidden, "Refused", "This request does not come from a page of this server: "+err.Error()+". A web server in front must pass on the header Host, with its port.")
 	}
 	return err == nil
 }
@@ -225,7 +230,6 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	if !fromHere(w, r, false) {
 		return
 	}
-	http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Second))
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	if !g.try(w, r, token) {

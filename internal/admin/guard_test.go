@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -200,6 +201,43 @@ func TestGuessing(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := guess("[2001:db8::2]:5000", token); got != 200 {
 			t.Errorf("a second later: %d", got)
+		}
+	})
+}
+
+// A stranger announces a body, and never sends it: that does not keep the connection. A person's scan may take longer than that.
+func TestBodyThatNeverComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDesk(t)
+		defer d.server.Close()
+		defer d.close()
+		guard := &admin.Guard{Tokens: []string{token}, Listener: d.Addr()}
+		d.server.Handler = guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.ParseForm()
+			time.Sleep(time.Minute)
+			if err := r.Context().Err(); err != nil {
+				t.Errorf("a minute later the request has ended: %v", err)
+			}
+		}))
+		for _, tt := range []struct {
+			header, body, want string
+			after              time.Duration
+		}{
+			{"POST / HTTP/1.1\r\n", "", "HTTP/1.1 401 ", 10 * time.Second},
+			{"POST /login HTTP/1.1\r\nOrigin: http://site\r\n", "", "HTTP/1.1 401 ", 10 * time.Second},
+			{"GET /admin.css HTTP/1.1\r\n", "", "HTTP/1.1 200 ", 10 * time.Second},
+			{"POST / HTTP/1.1\r\nAuthorization: Bearer " + token + "\r\n", "a=b", "HTTP/1.1 200 ", time.Minute},
+		} {
+			ours, theirs := net.Pipe()
+			d.accept <- theirs
+			begin := time.Now()
+			ours.SetDeadline(begin.Add(time.Hour))
+			go ours.Write([]byte(tt.header + "Host: site\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n\r\n" + tt.body))
+			got := make([]byte, len(tt.want))
+			if _, err := io.ReadFull(ours, got); err != nil || string(got) != tt.want || time.Since(begin) > tt.after {
+				t.Errorf("%q: %q, %v after %s", tt.header, got, err, time.Since(begin))
+			}
+			ours.Close()
 		}
 	})
 }
