@@ -15,8 +15,8 @@ import (
 	"github.com/parleyweb/parley/server/doors"
 )
 
-// adminHandler serves /metrics for Prometheus, and /healthz: 200 while all is
-// well, 503 while something needs a person, with the status as JSON in both cases. Behind the guard it serves the page about the
+// adminHandler serves /metrics for Prometheus, and /healthz: 200, or 503 until the first scan is complete, while scans fail, and
+// while deletions or refusals wait for a person, with the status as JSON in both cases. Behind the guard it serves the page about the
 // site, and below /api/ what the holder answers. Streams, scans and checks end when ctx does.
 func adminHandler(ctx context.Context, s *sitePage, guard *admin.Guard) http.Handler {
 	reg := prometheus.NewRegistry()

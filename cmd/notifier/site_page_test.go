@@ -115,7 +115,7 @@ func TestSitePage(t *testing.T) {
 		}
 	}
 	s.shows("a mass disappearance", "25 pages are missing: if they were deleted on purpose")
-	s.shows("the missing pages", "<li><bdi>/p/15.html</bdi></li>")
+	s.shows("the missing pages", "<summary>Missing pages, the first 20</summary><ul><li><bdi>/p/15.html</bdi></li>")
 	for _, tt := range []struct {
 		fields []string
 		want   string
