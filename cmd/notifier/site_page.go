@@ -75,7 +75,7 @@ type siteView struct {
 // A need is something that a person has to do. Without a task there is no button for it.
 type need struct {
 	siteflags.Need
-	Seen         int // what the task is about, as shown
+	Seen         any // what the task is about, as shown: a number of pages, or the state of robots.txt
 	Sure, Button string
 	RetryAt      time.Time // when it is tried again
 }
@@ -149,7 +149,7 @@ func (s *sitePage) needs(v *siteView, robots siteflags.RobotsStatus, delivery fo
 	add := func(about, text string) { list = append(list, need{Need: siteflags.Need{About: about, Text: text}}) }
 	if robots.Robots != "" && !robots.Lost {
 		list = append(list, need{Need: siteflags.Need{About: "robots.txt", Text: "robots.txt " + robots.Robots, Task: "robots-now"},
-			Sure: "The new rules are right", Button: "Apply them now"})
+			Seen: robots.Robots, Sure: "The new rules are right", Button: "Apply them now"})
 	}
 	for _, path := range slices.Sorted(maps.Keys(v.Status.Last.Unreadable)) {
 		add("unreadable", path+": "+v.Status.Last.Unreadable[path])

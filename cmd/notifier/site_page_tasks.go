@@ -56,6 +56,10 @@ func (s *sitePage) task(ctx context.Context, task string, r *http.Request) (stri
 		if !sure {
 			return "", errNotSure
 		}
+		s.holder.Do(ctx, "look", parameters) // as for deletions
+		if now := robotsOf(s.rules).Robots; now != r.PostFormValue("seen") {
+			return "", errors.New("nothing was done: robots.txt is not in the state that the page showed: look again")
+		}
 		if _, err := s.holder.Do(ctx, task, parameters); err != nil {
 			return "", err
 		}

@@ -103,7 +103,16 @@ func TestSitePage(t *testing.T) {
 	if code, answer := s.press("robots-now"); code != 409 || !strings.Contains(answer, "check the box") {
 		t.Errorf("robots-now without a confirmation: %d: %s", code, answer)
 	}
-	if code, answer := s.press("robots-now", "sure", "yes"); code != 200 || !strings.Contains(answer, "The site was scanned") {
+	seen := s.robots()
+	if code, answer := s.press("robots-now", "sure", "yes"); code != 409 {
+		t.Errorf("robots-now by somebody who has not seen the state of robots.txt: %d: %s", code, answer)
+	}
+	until(t, func() bool { return !strings.Contains(seen, time.Now().UTC().Format(time.RFC3339)) })
+	s.write("robots.txt", "User-agent: *\nDisallow: /another/\n")
+	if code, answer := s.press("robots-now", "sure", "yes", "seen", seen); code != 409 || !strings.Contains(answer, "look again") {
+		t.Errorf("robots-now just after another edit: %d: %s", code, answer)
+	}
+	if code, answer := s.press("robots-now", "sure", "yes", "seen", s.robots()); code != 200 || !strings.Contains(answer, "The site was scanned") {
 		t.Errorf("robots-now: %d: %s", code, answer)
 	}
 	s.shows("after that", "Nothing needs a person.")
@@ -175,6 +184,17 @@ func TestSitePage(t *testing.T) {
 	if resp.StatusCode != 403 {
 		t.Errorf("with another Host: %d", resp.StatusCode)
 	}
+}
+
+// robots returns the state of robots.txt; empty if nothing waits.
+func (s *sidecar) robots() string {
+	s.Helper()
+	var status siteflags.RobotsStatus
+	code, text := get("http://" + s.admin + "/api/robots")
+	if err := json.Unmarshal([]byte(text), &status); err != nil || code != 200 {
+		s.Fatalf("robots.txt: %d, %v: %s", code, err, text)
+	}
+	return status.Robots
 }
 
 // head returns the newest cursor.
