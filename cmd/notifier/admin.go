@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -14,10 +15,10 @@ import (
 	"github.com/parleyweb/parley/server/doors"
 )
 
-// adminHandler serves /metrics for Prometheus, and /healthz: 200 while all is
-// well, 503 while something needs a person, with the status as JSON in both cases. Behind the guard it serves the page about the
-// site, and below /api/ what the holder answers. Streams end when done is closed.
-func adminHandler(s *sitePage, guard *admin.Guard, done <-chan struct{}) http.Handler {
+// adminHandler serves /metrics for Prometheus, and /healthz: 200, or 503 until the first scan is complete, while scans fail, and
+// while deletions or refusals wait for a person, with the status as JSON in both cases. Behind the guard it serves the page about the
+// site, and below /api/ what the holder answers. Streams, scans and checks end when ctx does.
+func adminHandler(ctx context.Context, s *sitePage, guard *admin.Guard) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{s.publisher, s.notifier, s.forms})
 	mux := http.NewServeMux()
@@ -30,7 +31,7 @@ func adminHandler(s *sitePage, guard *admin.Guard, done <-chan struct{}) http.Ha
 		}
 		json.NewEncoder(w).Encode(status)
 	})
-	page, guarded := s.page(done), http.NewServeMux()
+	page, guarded := s.page(ctx.Done()), http.NewServeMux()
 	guarded.Handle("GET /{$}", page)
 	guarded.HandleFunc("GET /events", page.Events)
 	guarded.HandleFunc("POST /do/{task}", func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +39,12 @@ func adminHandler(s *sitePage, guard *admin.Guard, done <-chan struct{}) http.Ha
 		page.Renew()
 	})
 	guarded.Handle("/api/", http.StripPrefix("/api", s.holder.Handler()))
-	mux.Handle("/", guard.Handler(guarded))
+	mux.Handle("/", guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requested, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		guarded.ServeHTTP(w, r.WithContext(requested))
+	})))
 	return mux
 }
 

@@ -14,15 +14,17 @@ import (
 
 const (
 	costsSpan   = 7 * 24 * time.Hour
-	costsEvery  = 6 * time.Hour // a large log takes minutes to read
-	costsURLs   = 100_000       // that are told apart; further ones count as first fetches
+	costsEvery  = 6 * time.Hour    // a large log takes minutes to read
+	costsRetry  = 10 * time.Minute // of logs that could not be read, or are empty
+	costsURLs   = 100_000          // that are told apart; further ones count as first fetches
 	maxCostRows = 20
 )
 
 // crawlerCosts reads from the site's access logs what crawlers cost, now and then.
 type crawlerCosts struct {
-	logs []string // patterns
-	log  *slog.Logger
+	logs    []string // patterns
+	sitemap bool     // the site has one
+	log     *slog.Logger
 
 	mu   sync.Mutex
 	week *weekOfCrawlers // nil: not read yet
@@ -37,7 +39,7 @@ type weekOfCrawlers struct {
 	Crawlers    report.Traffic // of Total
 	NotModified int64          // requests of crawlers that were answered 304
 	Unchanged   report.Traffic // of crawlers: fetched again, and certainly unchanged
-	First       string         // what to do first
+	First       string         // what to do first; empty: it has been done
 	Rows        []report.Crawler
 	Unlisted    int // further crawlers
 }
@@ -58,15 +60,17 @@ func (c *crawlerCosts) now() *weekOfCrawlers {
 // run reads the logs until ctx ends.
 func (c *crawlerCosts) run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		w := &weekOfCrawlers{At: time.Now()}
+		w, wait := &weekOfCrawlers{At: time.Now()}, costsEvery
 		if err := c.read(ctx, w); err != nil && ctx.Err() == nil {
-			c.log.Warn("the page does not show what crawlers cost: --access-log could not be read", "err", err)
-			w.Error = err.Error()
+			w.Error, wait = err.Error(), costsRetry
+			if c.now().Error != w.Error {
+				c.log.Warn("the page does not show what crawlers cost: --access-log could not be read", "err", err)
+			}
 		}
 		c.mu.Lock()
 		c.week = w
 		c.mu.Unlock()
-		pause.For(ctx, costsEvery)
+		pause.For(ctx, wait)
 	}
 	return nil
 }
@@ -82,6 +86,12 @@ func (c *crawlerCosts) read(ctx context.Context, w *weekOfCrawlers) error {
 		return err
 	}
 	w.Days, w.Total, w.First, w.NotModified, w.Unchanged = len(r.Days), r.Total, r.First.Text, r.All.NotModified, r.All.Unchanged
+	switch {
+	case r.First.Step == "family": // neither the lines are on the page, nor is it known which of them would forbid pages
+		w.First = "Crawlers find almost nothing new in some URLs: rdfgen report --manifest MANIFEST --log LOG proposes lines for robots.txt that keep them out."
+	case r.First.Step == "sitemap" && c.sitemap:
+		w.First = ""
+	}
 	for _, x := range r.Crawlers {
 		w.Crawlers.Requests += x.Requests
 		w.Crawlers.Bytes += x.Bytes

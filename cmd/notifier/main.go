@@ -247,11 +247,12 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if adminListener != nil {
 		page := &sitePage{base: d.site.Base, journal: journal, publisher: p, notifier: n, forms: f, senders: &t, rules: rules, holder: holder}
 		if logs := d.site.AccessLogs(); len(logs) > 0 {
-			page.costs = &crawlerCosts{logs: logs, log: env.Log}
+			page.costs = &crawlerCosts{logs: logs, log: env.Log,
+				sitemap: slices.ContainsFunc(p.Outputs, func(o server.Output) bool { return o.String() == "sitemap" })}
 			own("crawler costs", func() error { return page.costs.run(ctx) })
 		}
 		guard := &admin.Guard{Tokens: adminTokens, Listener: adminListener.Addr()}
-		own("admin", func() error { return serve(ctx, adminListener, adminHandler(page, guard, ctx.Done()), nil) })
+		own("admin", func() error { return serve(ctx, adminListener, adminHandler(ctx, page, guard), nil) })
 	}
 	own("hangups", func() error {
 		for {

@@ -66,6 +66,8 @@ type siteView struct {
 	Changes   []changeRow
 	Senders   []senderRow
 
+	MoreSenders int // that are not in Senders
+
 	Rechecks, Purges bool // there is something to check, and something to discard
 	Costs            *weekOfCrawlers
 }
@@ -73,7 +75,7 @@ type siteView struct {
 // A need is something that a person has to do. Without a task there is no button for it.
 type need struct {
 	siteflags.Need
-	Seen         int // what the task is about, as shown
+	Seen         any // what the task is about, as shown: a number of pages, or the state of robots.txt
 	Sure, Button string
 	RetryAt      time.Time // when it is tried again
 }
@@ -99,6 +101,7 @@ type senderRow struct {
 	LastAt     time.Time // the last success
 	Trouble    string
 	RetryAt    time.Time
+	Stranger   bool // a subscriber of the site's hub: its own operator must mend what fails
 }
 
 // read reads the present state.
@@ -123,7 +126,9 @@ func (s *sitePage) read(ctx context.Context) (any, error) {
 	}
 	v.Costs = s.costs.now()
 	v.Needs = s.needs(v, robotsOf(s.rules), delivery)
-	v.Needs, v.Senders = v.Needs[:min(len(v.Needs), maxNeedRows)], v.Senders[:min(len(v.Senders), maxSenderRows)]
+	v.Needs = v.Needs[:min(len(v.Needs), maxNeedRows)]
+	v.MoreSenders = max(0, len(v.Senders)-maxSenderRows)
+	v.Senders = v.Senders[:len(v.Senders)-v.MoreSenders]
 	v.Unlisted = max(0, len(v.Listeners)-maxListenerRows)
 	v.Listeners = v.Listeners[:len(v.Listeners)-v.Unlisted]
 	return v, nil
@@ -144,7 +149,7 @@ func (s *sitePage) needs(v *siteView, robots siteflags.RobotsStatus, delivery fo
 	add := func(about, text string) { list = append(list, need{Need: siteflags.Need{About: about, Text: text}}) }
 	if robots.Robots != "" && !robots.Lost {
 		list = append(list, need{Need: siteflags.Need{About: "robots.txt", Text: "robots.txt " + robots.Robots, Task: "robots-now"},
-			Sure: "The new rules are right", Button: "Apply them now"})
+			Seen: robots.Robots, Sure: "The new rules are right", Button: "Apply them now"})
 	}
 	for _, path := range slices.Sorted(maps.Keys(v.Status.Last.Unreadable)) {
 		add("unreadable", path+": "+v.Status.Last.Unreadable[path])
@@ -157,7 +162,7 @@ func (s *sitePage) needs(v *siteView, robots siteflags.RobotsStatus, delivery fo
 		add("versions", "new versions of pages cannot be written now: look for a full disk, or a directory that may not be written")
 	}
 	for _, r := range v.Senders {
-		if r.Trouble != "" {
+		if r.Trouble != "" && !r.Stranger {
 			list = append(list, need{Need: siteflags.Need{About: r.Kind, Text: r.Name + ": " + r.Trouble}, RetryAt: r.RetryAt})
 		}
 	}
@@ -265,7 +270,7 @@ func (t tellersStatus) rows() (list []senderRow) {
 				host = u.Host
 			}
 			list = append(list, senderRow{Kind: "hub", Name: host + " for " + sub.Topic, Done: admin.Many(sub.Deliveries, "delivery", "deliveries"),
-				LastAt: sub.DeliveredAt, Trouble: sub.Trouble, RetryAt: sub.RetryAt})
+				LastAt: sub.DeliveredAt, Trouble: sub.Trouble, RetryAt: sub.RetryAt, Stranger: true})
 		}
 	}
 	return list

@@ -1,16 +1,21 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -67,12 +72,26 @@ func TestSitePage(t *testing.T) {
 	}
 	defer conn.Close(1000, "")
 	s.shows("a listener", "&lt;b&gt;NiceBot&lt;/b&gt;xxx")
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	go func() { // a long poll, for which none of the changes is
+		r, err := http.NewRequestWithContext(ctx, "GET", s.base+"parley/changes?wait=60&op=delete&after="+start.String(), nil)
+		if err != nil {
+			panic(err)
+		}
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	s.shows("another listener", "long poll")
 	s.write("p/1.html", strings.Replace(text("1"), "A page", `<img src=x onerror=alert(1)>`+strings.Repeat("y", 100_000), 1))
 	if _, err := conn.Read(t.Context()); err != nil { // the hello
 		t.Fatal(err)
 	}
 	s.shows("the change", "<bdi>/p/1.html</bdi>")
-	s.shows("how far it has come", `data-label="Reached">1 of 1</td>`)
+	s.shows("how far it has come", `data-label="Reached">2 of 2</td>`)
+	s.shows("that nobody lacks anything", "2 connected; all have every change.")
+	hangUp()
 	if page := s.page(); strings.Contains(page, "<img") || strings.Contains(page, "<b>Nice") || len(page) > 60_000 {
 		t.Errorf("%d bytes, with hostile text: %s", len(page), page)
 	}
@@ -84,7 +103,16 @@ func TestSitePage(t *testing.T) {
 	if code, answer := s.press("robots-now"); code != 409 || !strings.Contains(answer, "check the box") {
 		t.Errorf("robots-now without a confirmation: %d: %s", code, answer)
 	}
-	if code, answer := s.press("robots-now", "sure", "yes"); code != 200 || !strings.Contains(answer, "The site was scanned") {
+	seen := s.robots()
+	if code, answer := s.press("robots-now", "sure", "yes"); code != 409 {
+		t.Errorf("robots-now by somebody who has not seen the state of robots.txt: %d: %s", code, answer)
+	}
+	until(t, func() bool { return !strings.Contains(seen, time.Now().UTC().Format(time.RFC3339)) })
+	s.write("robots.txt", "User-agent: *\nDisallow: /another/\n")
+	if code, answer := s.press("robots-now", "sure", "yes", "seen", seen); code != 409 || !strings.Contains(answer, "look again") {
+		t.Errorf("robots-now just after another edit: %d: %s", code, answer)
+	}
+	if code, answer := s.press("robots-now", "sure", "yes", "seen", s.robots()); code != 200 || !strings.Contains(answer, "The site was scanned") {
 		t.Errorf("robots-now: %d: %s", code, answer)
 	}
 	s.shows("after that", "Nothing needs a person.")
@@ -96,7 +124,7 @@ func TestSitePage(t *testing.T) {
 		}
 	}
 	s.shows("a mass disappearance", "25 pages are missing: if they were deleted on purpose")
-	s.shows("the missing pages", "<li><bdi>/p/15.html</bdi></li>")
+	s.shows("the missing pages", "<summary>Missing pages, the first 20</summary><ul><li><bdi>/p/15.html</bdi></li>")
 	for _, tt := range []struct {
 		fields []string
 		want   string
@@ -110,14 +138,20 @@ func TestSitePage(t *testing.T) {
 			t.Errorf("accept deletions with %q: %d: %s", tt.fields, code, answer)
 		}
 	}
-	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "25"); code != 200 || !strings.Contains(answer, "gone 25") {
+	if err := os.Remove(filepath.Join(s.root, "p/14.html")); err != nil {
+		t.Fatal(err)
+	}
+	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "25"); code != 409 || !strings.Contains(answer, "it is about 26 pages now") {
+		t.Errorf("accept deletions just after another one: %d: %s", code, answer)
+	}
+	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "26"); code != 200 || !strings.Contains(answer, "gone 26") {
 		t.Errorf("accept deletions: %d: %s", code, answer)
 	}
 	s.shows("after that", "Nothing needs a person.")
-	s.shows("after that", "<dt>Pages</dt><dd>15</dd>")
+	s.shows("after that", "<dt>Pages</dt><dd>14</dd>")
 
 	// The other buttons.
-	for task, want := range map[string]string{"look": "The site was scanned", "self-check": "15 of 15 pages were checked", "recheck": "The notifier checks", "purge": "discarded"} {
+	for task, want := range map[string]string{"look": "The site was scanned", "self-check": "14 of 14 pages were checked", "recheck": "The notifier checks", "purge": "discarded"} {
 		if code, answer := s.press(task, "url", s.base+"p/1.html"); code != 200 || !strings.Contains(answer, want) {
 			t.Errorf("%s: %d: %s", task, code, answer)
 		}
@@ -150,6 +184,17 @@ func TestSitePage(t *testing.T) {
 	if resp.StatusCode != 403 {
 		t.Errorf("with another Host: %d", resp.StatusCode)
 	}
+}
+
+// robots returns the state of robots.txt; empty if nothing waits.
+func (s *sidecar) robots() string {
+	s.Helper()
+	var status siteflags.RobotsStatus
+	code, text := get("http://" + s.admin + "/api/robots")
+	if err := json.Unmarshal([]byte(text), &status); err != nil || code != 200 {
+		s.Fatalf("robots.txt: %d, %v: %s", code, err, text)
+	}
+	return status.Robots
 }
 
 // head returns the newest cursor.
@@ -217,4 +262,48 @@ func login(t *testing.T, admin, token string) *http.Request {
 // accessLog returns the lines of n requests of a crawler, now.
 func accessLog(n int) string {
 	return strings.Repeat(`66.249.66.1 - - [`+time.Now().Format("02/Jan/2006:15:04:05 -0700")+`] "GET /a.html HTTP/1.1" 200 5120 "-" "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"`+"\n", n)
+}
+
+// The notifier is stopped while it checks, for a viewer, a web server that does not answer.
+func TestStopDuringACheck(t *testing.T) {
+	asked, end := make(chan struct{}, 100), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-end
+	}))
+	defer web.Close()
+	defer close(end)
+	var answered sync.WaitGroup
+	var stopped time.Time
+	t.Run("check", func(t *testing.T) {
+		s := startSidecar(t, map[string]string{"a.html": text("a")}, "--base", web.URL+"/", "--ask-rate", "0")
+		answered.Go(func() {
+			r, err := http.NewRequest("POST", "http://"+s.admin+"/do/self-check", nil)
+			if err != nil {
+				panic(err)
+			}
+			r.Header.Set("Origin", "http://"+s.admin)
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		})
+		<-asked
+		stopped = time.Now()
+	})
+	answered.Wait()
+	if took := time.Since(stopped); took > 5*time.Second {
+		t.Errorf("the notifier ended %s after it was stopped", took)
+	}
+}
+
+// Crawlers subscribe at the site's own hub, and do not answer: that needs nobody who runs the site. Another hub that fails does.
+func TestSubscribersThatFail(t *testing.T) {
+	told := tellersStatus{WebSub: []ping.PingStatus{{Hub: "https://hub.example/", Trouble: "it answers 403"}}, Hub: &ping.HubStatus{}}
+	for i := range 100 {
+		told.Hub.Subscriptions = append(told.Hub.Subscriptions, ping.SubscriptionStatus{Callback: fmt.Sprintf("https://c%d.example/secret", i), Trouble: "it does not answer"})
+	}
+	v := &siteView{Senders: told.rows()}
+	if needs := (&sitePage{}).needs(v, siteflags.RobotsStatus{}, formsStatus{}); len(v.Senders) != 101 || len(needs) != 1 || !strings.Contains(needs[0].Text, "403") {
+		t.Errorf("of %d receivers, a person is needed for %+v", len(v.Senders), needs)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ type Guard struct {
 
 const (
 	sessionLength = 7 * 24 * time.Hour // a login is valid that long, unless its token is revoked
+	bodyTimeout   = 10 * time.Second   // of a client that is not admitted
 	maxFailures   = 5                  // failed attempts from one address in a second
 	maxAddresses  = 1000               // addresses with failed attempts in a second; all further ones are refused
 )
@@ -59,10 +61,14 @@ func (g *Guard) Handler(h http.Handler) http.Handler {
 	m.HandleFunc("POST /logout", g.logout)
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if g.admits(w, r) {
+			http.NewResponseController(w).SetReadDeadline(time.Time{}) // its end would end a request that takes long, too
 			h.ServeHTTP(w, r)
 		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // the server reads a body to its end, even one that nobody asked for
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
 		header := w.Header()
 		header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "+
 			"form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
@@ -114,7 +120,11 @@ func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 
 const noToken = "send a token of --admin-token as \"Authorization: Bearer TOKEN\""
 
-// local returns why a request is not certainly one of a person on this machine.
+// proxyHeaders are headers that show that a request came through a proxy; HTTP/1.0, which nginx speaks by default, shows it too.
+// A proxy can be set up so that nothing shows it.
+var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Server", "X-Real-Ip"}
+
+// local returns why a request does not seem to be one of a person on this machine.
 func (g *Guard) local(r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -127,7 +137,7 @@ func (g *Guard) local(r *http.Request) error {
 	// A site whose name leads to this machine (DNS rebinding) has another host than these.
 	case !strings.EqualFold(host, "localhost") && !loopback(host):
 		return errors.New("without --admin-token, the address of this page must begin with 127.0.0.1, [::1] or localhost")
-	case r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" || r.Header.Get("Via") != "":
+	case !r.ProtoAtLeast(1, 1) || slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header[name] != nil }):
 		return errors.New("without --admin-token, this page is not served through a proxy")
 	}
 	return nil
@@ -157,7 +167,7 @@ func fromHere(w http.ResponseWriter, r *http.Request, bearer bool) bool {
 		err = errors.New("it is embedded in a page of another site")
 	}
 	if err != nil {
-		Reply(w, r, http.StatusForbidden, "Refused", "This request does not come from a page of this server: "+err.Error()+".")
+		Reply(w, r, http.StatusForbidden, "Refused", "This request does not come from a page of this server: "+err.Error()+". A web server in front must pass on the header Host, with its port.")
 	}
 	return err == nil
 }
@@ -220,7 +230,6 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	if !fromHere(w, r, false) {
 		return
 	}
-	http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Second))
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	if !g.try(w, r, token) {
@@ -236,7 +245,10 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, t := range g.Tokens {
-		http.SetCookie(w, cookie(r, t, "", -1))
+		// The name of a cookie that the client does not have would let it test guesses of the token by itself.
+		if _, err := r.Cookie(cookieName(t)); err == nil {
+			http.SetCookie(w, cookie(r, t, "", -1))
+		}
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

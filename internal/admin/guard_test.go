@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,9 +27,14 @@ func guarded(listener string, tokens ...string) http.Handler {
 	}))
 }
 
-// send sends a request from an address, with a method, a Host, after which a path may follow, and headers as "Name: value".
+// send sends a request from an address, with a method, after which HTTP/1.0 may follow, a Host, after which a path may follow, and headers
+// as "Name: value".
 func send(h http.Handler, from, method, host, body string, header ...string) *httptest.ResponseRecorder {
+	method, old := strings.CutSuffix(method, " HTTP/1.0")
 	r := httptest.NewRequest(method, "/", strings.NewReader(body))
+	if old {
+		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
+	}
 	host, path, ok := strings.Cut(host, " ")
 	if ok {
 		r.URL.Path = path
@@ -65,6 +71,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"another machine", nil, loop, there, "GET", "127.0.0.1:8640", nil, 403},
 		{"all addresses", nil, all, here, "GET", "127.0.0.1:8640", nil, 403},
 		{"through a proxy", nil, loop, here, "GET", "127.0.0.1:8640", []string{"X-Forwarded-For: 192.0.2.7"}, 403},
+		{"through a proxy that says whose request it is", nil, loop, here, "GET", "127.0.0.1:8640", []string{"X-Real-IP: 192.0.2.7"}, 403},
+		{"through nginx by its defaults", nil, loop, here, "GET HTTP/1.0", "127.0.0.1:8640", nil, 403},
+		{"through nginx by its defaults, with a token", []string{token}, loop, here, "GET HTTP/1.0", "127.0.0.1:8640", []string{bearer}, 200},
 		{"embedded in a page of another site", nil, loop, here, "GET", "localhost:8640", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"}, 403},
 		{"by a link from another site", nil, loop, here, "GET", "localhost:8640", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 200},
 
@@ -151,8 +160,11 @@ func TestLogin(t *testing.T) {
 		if w := send(guarded("0.0.0.0:8640", another), from, "GET", "site:8640", "", cookie); w.Code != 401 {
 			t.Errorf("a cookie of a token that was removed: %d", w.Code)
 		}
-		if w := send(h, from, "POST", "site:8640 /logout", "", cookie, own); w.Code != 303 || len(w.Result().Cookies()) != 2 || w.Result().Cookies()[0].MaxAge >= 0 {
+		if w := send(h, from, "POST", "site:8640 /logout", "", cookie, own); w.Code != 303 || len(w.Result().Cookies()) != 1 || w.Result().Cookies()[0].MaxAge >= 0 {
 			t.Errorf("logout: %d %v", w.Code, w.Result().Cookies())
+		}
+		if w := send(h, from, "POST", "site:8640 /logout", "", own); len(w.Result().Cookies()) > 0 {
+			t.Errorf("a stranger gets %v, whose names depend on the tokens", w.Result().Cookies())
 		}
 		time.Sleep(7*24*time.Hour + time.Second)
 		if w := send(h, from, "GET", "site:8640", "", cookie); w.Code != 401 {
@@ -189,6 +201,43 @@ func TestGuessing(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := guess("[2001:db8::2]:5000", token); got != 200 {
 			t.Errorf("a second later: %d", got)
+		}
+	})
+}
+
+// A stranger announces a body, and never sends it: that does not keep the connection. A person's scan may take longer than that.
+func TestBodyThatNeverComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDesk(t)
+		defer d.server.Close()
+		defer d.close()
+		guard := &admin.Guard{Tokens: []string{token}, Listener: d.Addr()}
+		d.server.Handler = guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.ParseForm()
+			time.Sleep(time.Minute)
+			if err := r.Context().Err(); err != nil {
+				t.Errorf("a minute later the request has ended: %v", err)
+			}
+		}))
+		for _, tt := range []struct {
+			header, body, want string
+			after              time.Duration
+		}{
+			{"POST / HTTP/1.1\r\n", "", "HTTP/1.1 401 ", 10 * time.Second},
+			{"POST /login HTTP/1.1\r\nOrigin: http://site\r\n", "", "HTTP/1.1 401 ", 10 * time.Second},
+			{"GET /admin.css HTTP/1.1\r\n", "", "HTTP/1.1 200 ", 10 * time.Second},
+			{"POST / HTTP/1.1\r\nAuthorization: Bearer " + token + "\r\n", "a=b", "HTTP/1.1 200 ", time.Minute},
+		} {
+			ours, theirs := net.Pipe()
+			d.accept <- theirs
+			begin := time.Now()
+			ours.SetDeadline(begin.Add(time.Hour))
+			go ours.Write([]byte(tt.header + "Host: site\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n\r\n" + tt.body))
+			got := make([]byte, len(tt.want))
+			if _, err := io.ReadFull(ours, got); err != nil || string(got) != tt.want || time.Since(begin) > tt.after {
+				t.Errorf("%q: %q, %v after %s", tt.header, got, err, time.Since(begin))
+			}
+			ours.Close()
 		}
 	})
 }

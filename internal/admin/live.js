@@ -135,5 +135,5 @@
   addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
   setInterval(() => { times(document.body); show(); }, 5000);
   times(document.body);
-  connect();
+  if (!document.hidden) connect();
 })();

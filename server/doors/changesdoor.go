@@ -103,6 +103,7 @@ func (d *changesDoor) poll(w http.ResponseWriter, r *http.Request, s *selection,
 	for {
 		var err error
 		m, err = d.delivery.readOn(ctx, s, m, count, wait)
+		request.reached(m.To)
 		if none := (*notReady)(nil); errors.As(err, &none) {
 			if failed := none.until(ctx); failed == nil {
 				continue
