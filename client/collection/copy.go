@@ -40,17 +40,18 @@ var ErrOther = errors.New("belongs to another site")
 
 // A copyMeta is the stored record of the copy as a whole.
 type copyMeta struct {
-	Base     string `json:"base"`
-	Was      string `json:"was,omitempty"` // the bases from which the site has moved, separated by spaces
-	To       string `json:"to,omitempty"`  // the base to which the site has moved: the next Open renames its pages
-	ID       string `json:"id"`
-	Root     string `json:"root"`               // relative to the collection's directory, or absolute
-	Fold     bool   `json:"fold,omitempty"`     // the file system ignores case
-	Portable bool   `json:"portable,omitempty"` // the file system refuses names that Windows refuses
-	Strays   bool   `json:"strays,omitempty"`   // the directory may hold files of a state that was lost
-	Run      string `json:"run"`                // the present or last run
-	LastRun  string `json:"last_run,omitempty"` // the run before, while the directory may still have it in its mark
-	Suspect  bool   `json:"suspect,omitempty"`  // the files may differ from the state
+	Base     string    `json:"base"`
+	Was      string    `json:"was,omitempty"`  // the bases from which the site has moved, separated by spaces
+	To       string    `json:"to,omitempty"`   // the base to which the site has moved: the next Open renames its pages
+	Moved    time.Time `json:"moved,omitzero"` // when To was set last
+	ID       string    `json:"id"`
+	Root     string    `json:"root"`               // relative to the collection's directory, or absolute
+	Fold     bool      `json:"fold,omitempty"`     // the file system ignores case
+	Portable bool      `json:"portable,omitempty"` // the file system refuses names that Windows refuses
+	Strays   bool      `json:"strays,omitempty"`   // the directory may hold files of a state that was lost
+	Run      string    `json:"run"`                // the present or last run
+	LastRun  string    `json:"last_run,omitempty"` // the run before, while the directory may still have it in its mark
+	Suspect  bool      `json:"suspect,omitempty"`  // the files may differ from the state
 	Digests
 }
 
@@ -442,6 +443,7 @@ func (c *Collection) NewBody() (*os.File, error) {
 // A Copy is the state of the copy of a site.
 type Copy struct {
 	Base, Root string
+	Moved      time.Time // when its site moved last; zero: never
 	Digests
 }
 
@@ -452,5 +454,5 @@ func (c *Collection) Copy() (Copy, bool) {
 	if c.copied == nil {
 		return Copy{}, false
 	}
-	return Copy{Base: c.copied.Base, Root: c.sinks.store.Files, Digests: c.copied.Digests}, true
+	return Copy{Base: c.copied.Base, Root: c.sinks.store.Files, Moved: c.copied.Moved, Digests: c.copied.Digests}, true
 }

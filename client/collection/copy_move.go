@@ -41,7 +41,7 @@ func (c *Collection) Move(base string) error {
 		return fmt.Errorf("move copy of %s to %s: want another origin, and the same path", c.copied.Base, base)
 	}
 	err := c.update(func(u *update) error {
-		u.copied.To = base
+		u.copied.To, u.copied.Moved = base, u.now
 		return nil
 	})
 	if err != nil {
@@ -96,14 +96,15 @@ func (o *opening) rename() error {
 	})
 }
 
-// renameSources renames the sources of a site, which count as never read. They keep their IDs, and so what they have named.
+// renameSources renames the sources of a site, which count as never read at this address. They keep their IDs, and so what they have
+// named, and when they were readable last: a redirect from the new address is no reason to give up the copy.
 func renameSources(tx *bbolt.Tx, site frontier.SiteID, from, to string) error {
 	l := sources{b: tx.Bucket(sourcesBucket)}
 	var list []Source
 	err := eachSource(l.b, site, func(s *Source) { list = append(list, *s) })
 	for _, s := range list {
 		if rest, ok := strings.CutPrefix(s.URL, from); ok {
-			err = errors.Join(err, l.put(&Source{ID: s.ID, Site: s.Site, Kind: s.Kind, URL: to + rest}))
+			err = errors.Join(err, l.put(&Source{ID: s.ID, Site: s.Site, Kind: s.Kind, URL: to + rest, Changed: s.Changed}))
 		}
 	}
 	return err

@@ -400,6 +400,71 @@ func TestCopyMovesBack(t *testing.T) {
 	})
 }
 
+// Two addresses that redirect to each other by turns lead a copy to and fro at most once an hour.
+func TestCopyIsNotLedToAndFro(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, harvester := newHosts(t)
+		_, c := following(t, w, harvester, nil)
+		var mu sync.Mutex
+		left, moves := "", 0 // the host that redirected last
+		for from, to := range map[string]string{"old.test": "new.test", "new.test": "old.test"} {
+			s := w.site(from, fourPages(), "http://"+to+"/")
+			w.set(from, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				confirms := r.URL.Path == "/robots.rdf" && left == to
+				if r.URL.Path == "/robots.rdf" {
+					left = from
+				}
+				if confirms {
+					left = ""
+					moves++
+				}
+				mu.Unlock()
+				if confirms || r.URL.Path == "/robots.txt" {
+					s.ServeHTTP(rw, r)
+					return
+				}
+				http.Redirect(rw, r, "http://"+to+r.URL.Path, http.StatusMovedPermanently)
+			}))
+		}
+		time.Sleep(5*time.Hour + 30*time.Minute)
+		if err := c.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if moves < 2 || moves > 7 {
+			t.Errorf("the copy has moved %d times", moves)
+		}
+	})
+}
+
+// The robots.txt of the new address does not lead requests into a private network.
+func TestMovedRobotsStayPublic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, harvester := newHosts(t)
+		w.addresses["inside.test"] = "10.0.0.1"
+		_, c := following(t, w, harvester, nil)
+		moved := w.site("new.test", fourPages(), oldSite)
+		w.set("new.test", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				http.Redirect(rw, r, "http://inside.test/robots.txt", http.StatusFound)
+				return
+			}
+			moved.ServeHTTP(rw, r)
+		}))
+		w.redirect("old.test", newSite, http.StatusMovedPermanently, true)
+		time.Sleep(time.Hour)
+		if _, n := w.gets("inside.test"); n > 0 {
+			t.Errorf("%d requests to a private address", n)
+		}
+		if m := c.manifest(); m.URL != newSite+"robots.rdf" {
+			t.Errorf("the copy follows %s", m.URL)
+		}
+		if err := c.stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // A site moves from http to https. Nobody leads its copy back from https to http.
 func TestCopyMovesToHTTPS(t *testing.T) {
 	w, log := &hosts{by: map[string]http.Handler{}}, &lockedLog{}

@@ -118,7 +118,8 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
 	var keep *upkeep
 	if alone {
-		away := &moved.Watch{Harvester: c.Harvester, Agent: c.Seeder.Agent, Manifest: c.Only, Hurry: c.Hurry, Log: c.Log, Crawled: sites.crawled}
+		is, _ := c.Collection.Copy()
+		away := &moved.Watch{Moved: is.Moved, Harvester: c.Harvester, Agent: c.Seeder.Agent, Manifest: c.Only, Hurry: c.Hurry, Log: c.Log, Crawled: sites.crawled}
 		keep = &upkeep{c: c, work: work, sites: sites, front: front, away: away, behind: count.began.Add(-saysAgain)}
 	}
 	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, keep: keep, once: c.Once}

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -42,6 +43,7 @@ func (b *book) open(j *server.Journal) error {
 	if err != nil {
 		return err
 	}
+	moved := false
 	err = j.EachNote(notePrefix, func(key string, value []byte) error {
 		page := key[len(notePrefix):]
 		r, err := parseRecord(value)
@@ -51,7 +53,7 @@ func (b *book) open(j *server.Journal) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.moved != nil && b.moved(page) != page {
-			b.unsaved[page] = record{}
+			moved, b.unsaved[page] = true, record{}
 			if r.State != stateRefused {
 				return nil
 			}
@@ -69,6 +71,9 @@ func (b *book) open(j *server.Journal) error {
 	})
 	mass := b.many(0)
 	b.do(func() { b.mass.is = mass })
+	if err == nil && moved { // now: the next process need not know the former base
+		err = b.save()
+	}
 	return err
 }
 
@@ -156,16 +161,28 @@ func (b *book) sort(page string, was, is record) {
 // mostUnsaved bounds the records written to the journal in one transaction.
 const mostUnsaved = 1000
 
+// dropped returns 1 if a record says nothing, so that its note is removed, else 0.
+func (r record) dropped() int {
+	if r.State == stateUnknown && r.Asked.IsZero() {
+		return 1
+	}
+	return 0
+}
+
 // save writes the unsaved records to the journal. The caller must have no view of it open.
 func (b *book) save() error {
 	b.mu.Lock()
 	some := maps.Clone(b.unsaved)
 	b.mu.Unlock()
-	for list := range slices.Chunk(slices.Sorted(maps.Keys(some)), mostUnsaved) {
+	list := slices.Sorted(maps.Keys(some))
+	slices.SortStableFunc(list, func(a, c string) int { // what is dropped comes last: a refusal of a page that has moved must not get lost
+		return cmp.Compare(some[a].dropped(), some[c].dropped())
+	})
+	for list := range slices.Chunk(list, mostUnsaved) {
 		notes := make(map[string][]byte, len(list))
 		for _, page := range list {
 			notes[notePrefix+page] = nil
-			if r := some[page]; r.State != stateUnknown || !r.Asked.IsZero() {
+			if r := some[page]; r.dropped() == 0 {
 				notes[notePrefix+page] = r.encode()
 			}
 		}

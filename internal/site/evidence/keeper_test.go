@@ -332,6 +332,13 @@ func TestEvidenceAfterMove(t *testing.T) {
 	w.base = strings.Replace(former, "127.0.0.1", "localhost", 1)
 	w.must(w.journal.Move(t.Context(), former, w.base))
 	w.site = &server.Site{Docroot: w.root, Base: w.base}
+	once := &evidence.Keeper{Journal: w.journal} // of rdfgen, which loads the notes and ends
+	once.Moved(w.base, []string{former})
+	w.must(once.Open())
+	w.must(w.journal.EachNote("evidence/"+former, func(key string, _ []byte) error { t.Errorf("%s is left", key); return nil }))
+	if note, err := w.journal.Note("evidence/" + w.base + "secret.html"); err != nil || note == nil {
+		t.Errorf("the refusal is not stored for the new address: %v", err)
+	}
 	moved := func(rate float64) func(*evidence.Keeper) {
 		return func(k *evidence.Keeper) {
 			k.Moved(w.base, []string{former})

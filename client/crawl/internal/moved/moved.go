@@ -41,7 +41,8 @@ type Watch struct {
 	Harvester *harvest.Harvester // sends the requests to other origins, after their robots.txt
 	Agent     string             // our product token in robots.txt
 	Manifest  string             // URL of the site's manifest
-	Hurry     time.Duration      // bounds the time between two checks; zero: no bound
+	Hurry     time.Duration      // bounds the time between two checks, and after a move; zero: no bound
+	Moved     time.Time          // when the site moved last: it does not move again within lastAgain, since two addresses could lead a copy to and fro
 	Log       *slog.Logger
 
 	// Crawled reports whether an origin is the followed site, and then returns what its robots.txt forbids.
@@ -57,6 +58,9 @@ type Watch struct {
 func (w *Watch) Check(ctx context.Context, ip netip.Addr, err error) *Error {
 	var e *client.ElsewhereError
 	if !errors.As(err, &e) || e.To == "" || time.Now().Before(w.again) {
+		return nil
+	}
+	if since := time.Since(w.Moved); since >= 0 && since < pause.AtMost(lastAgain, w.Hurry) {
 		return nil
 	}
 	base := w.Manifest[:strings.LastIndexByte(w.Manifest, '/')+1]
@@ -75,12 +79,12 @@ func (w *Watch) Check(ctx context.Context, ip netip.Addr, err error) *Error {
 // find follows the redirects of the site's manifest from origin to origin, and returns the base of the first that has a manifest,
 // which must name one of the bases before.
 func (w *Watch) find(ctx context.Context, ip netip.Addr, base string) (string, error) {
-	hosts := crosshost.New(w.Harvester, w.Crawled, w.Agent, "", mostRobots)
 	path := base[len(protocol.Origin(base)):]
 	var trail []string // the bases before
 	for asked := w.Manifest; len(trail) <= mostHops; {
 		origin := protocol.Origin(asked)
 		w.Harvester.Seen(origin, ip)
+		hosts := crosshost.New(w.Harvester, w.Crawled, w.Agent, origin, mostRobots) // its robots.txt must not lead elsewhere either
 		hosts.Begin(origin)
 		a := hosts.Fetch(ctx, &collection.Source{URL: asked}, mostHead)
 		switch {
