@@ -164,6 +164,53 @@ func TestPagesBehindALoginStayHere(t *testing.T) {
 	}
 }
 
+// A page behind a login may be a redirect to a URL that a site without one keeps secret: what is there stays here, too.
+func TestRedirectsOfPagesBehindALogin(t *testing.T) {
+	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, "<title>File</title>at "+r.URL.Path)
+	}))
+	defer files.Close()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/":
+			w.Header().Set("Content-Type", "text/html")
+			io.WriteString(w, "<a href=/members/minutes>minutes</a> <a href=/members/moved>moved</a> <a href=/old>old</a>")
+		case r.URL.Path == "/old":
+			http.Redirect(w, r, files.URL+"/new", http.StatusFound)
+		case r.Header.Get("Cookie") != "" && r.URL.Path == "/members/minutes":
+			http.Redirect(w, r, files.URL+"/minutes?signature=s3cr3t", http.StatusFound)
+		case r.Header.Get("Cookie") != "" && r.URL.Path == "/members/moved":
+			http.Redirect(w, r, files.URL+"/members/moved", http.StatusFound) // which gets the cookie, too
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer site.Close()
+	for at, want := range map[string]string{"/members": "/members/moved /new", "/members/minutes": "/new"} {
+		tmp := t.TempDir()
+		dir, jar := filepath.Join(tmp, "crawl"), filepath.Join(tmp, "cookies.txt")
+		if err := os.WriteFile(jar, fmt.Appendf(nil, "127.0.0.1\tFALSE\t%s\tFALSE\t0\tsession\t1\n", at), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"crawl", site.URL + "/", files.URL + "/new", "--cookies", jar}, own(dir)...)
+		code, _, said := program(t.Context(), args...)
+		if code != 0 || !strings.Contains(said, "redirect is not followed") || strings.Contains(said, "s3cr3t") {
+			t.Fatalf("exit code %d: %s", code, said)
+		}
+		_, pages, _ := program(t.Context(), "pages", "--format", "csv", "--into", dir)
+		_, exported, _ := program(t.Context(), "export", "--into", dir)
+		if strings.Contains(pages+exported, "signature") {
+			t.Errorf("the secret URL is stored or exported: %s%s", pages, exported)
+		}
+		for path := range strings.FieldsSeq(want) {
+			if !strings.Contains(pages, files.URL+path) {
+				t.Errorf("no page %s: %s", path, pages)
+			}
+		}
+	}
+}
+
 // A host that wants a client certificate gets it, and its pages stay here like those behind a login.
 func TestClientCertificate(t *testing.T) {
 	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
