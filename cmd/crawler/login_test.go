@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/warc"
@@ -213,7 +214,15 @@ func TestRedirectsOfPagesBehindALogin(t *testing.T) {
 
 // A host that wants a client certificate gets it, and its pages stay here like those behind a login.
 func TestClientCertificate(t *testing.T) {
+	var closed atomic.Bool
 	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case closed.Load() && r.URL.Path == "/sitemap.xml":
+			io.WriteString(w, "<urlset><url><loc>https://"+r.Host+"/minutes.html</loc></url></urlset>")
+			return
+		case closed.Load() && r.URL.Path != "/robots.txt":
+			panic(http.ErrAbortHandler)
+		}
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
 			return
@@ -254,6 +263,14 @@ func TestClientCertificate(t *testing.T) {
 		if code, out, _ := program(t.Context(), "events", "--into", dir); code != 0 || out != "" {
 			t.Errorf("events: exit code %d: %s", code, out)
 		}
+	}
+	// What a sitemap lists is not for everybody either, also if no page was fetched.
+	closed.Store(true)
+	dir := filepath.Join(tmp, "closed")
+	_, _, said := program(t.Context(), append([]string{"crawl", site.URL + "/", "--patience", "1ns", "--ca", certFile, "--client-cert", certFile, "--client-key", keyFile, "--client-host", u.Hostname()}, own(dir)...)...)
+	_, known, _ := program(t.Context(), "pages", "--into", dir)
+	if code, out, _ := program(t.Context(), "export", "--all", "--into", dir); code != 0 || out != "" || !strings.Contains(known, "/minutes.html") {
+		t.Errorf("export of a site without fetched pages: exit code %d: %s; pages %s; %s", code, out, known, said)
 	}
 	for _, args := range []string{"--client-cert " + certFile, "--client-cert " + certFile + " --client-key " + tmp + " --client-host h"} {
 		code, _, said := program(t.Context(), append(append([]string{"crawl", site.URL + "/"}, own(tmp)...), strings.Fields(args)...)...)
