@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -130,6 +131,11 @@ func asciiHost(host string) string {
 	}
 	if !foreign([]byte(name)) {
 		return name + port
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if utf8.RuneCountInString(label) > 63 { // no host, and its conversion takes time quadratic in its length
+			return host
+		}
 	}
 	if name, err = idna.Lookup.ToASCII(name); err != nil {
 		return host

@@ -98,6 +98,7 @@ var browserRefs = []struct{ base, ref, url string }{
 	{at, "//bücher.example:8080", "https://xn--bcher-kva.example:8080/"},
 	{at, "https://ex%61mple.org/", "https://example.org/"},
 	{at, "https://a%2Fb/", ""},
+	{at, "https://" + strings.Repeat("ü", 50) + ".example/", "https://xn--tdaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.example/"},
 	{at, "https://", ""},
 	{at, "https:///", ""},
 	{at, `https://u\x@h/`, "https://u/x@h/"},
