@@ -159,8 +159,8 @@ type Site struct {
 	Cut                                                   int // stored, but truncated; maintained likewise
 	Requests, Bytes                                       int64
 
-	// Withheld: a page was fetched with cookies or a client certificate, see Visit.Authorized. From then on neither events nor exports
-	// have anything of the site. Maintained likewise; it never ends.
+	// Withheld: a page or a source was fetched with cookies or a client certificate, see Visit.Authorized. From then on neither events nor
+	// exports have anything of the site. Maintained likewise; it never ends.
 	Withheld bool
 
 	Delay   time.Duration // Crawl-delay
@@ -215,6 +215,8 @@ type Source struct {
 	// the number of those pages. See Collection.Release.
 	Held   time.Time
 	Doomed int
+
+	Authorized bool // not stored: the last poll had a client certificate, so the site is Withheld
 }
 
 // A Find is a URL found by a link, a source or a person, and admitted.

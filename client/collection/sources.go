@@ -210,6 +210,13 @@ func (u *update) source(s Source) (err error) {
 	} else {
 		u.out.Sources = append(u.out.Sources, s)
 	}
+	if s.Authorized {
+		site, err := u.sites.get(s.Site)
+		if err != nil {
+			return err
+		}
+		site.Withheld = true
+	}
 	return u.sources.put(&s)
 }
 

@@ -117,7 +117,7 @@ func (o *Options) crawler() (*Crawler, error) {
 		starts[i], s.Start = start, append(s.Start, start.URL)
 	}
 	var differ error
-	if s.Seeder.Starts, differ = seed.NewStarts(starts); differ != nil {
+	if s.Seeder.Starts, differ = seed.NewStarts(starts, o.Scope.PerSite); differ != nil {
 		err = cmp.Or(err, wrong("%v", differ))
 	}
 	return c, cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)

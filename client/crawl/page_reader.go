@@ -169,6 +169,10 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 	if a.Location != "" {
 		depth := seed.RedirectDepth(a.URL, a.Location, a.Depth)
 		if f := find(r.c.Seeder.Admit(seed.Ref{URL: a.Location, Depth: depth, Kind: seed.Redirect}), depth, collection.ByLink); f.URL != "" {
+			if a.Authorized && protocol.Origin(f.URL) != protocol.Origin(a.URL) && !r.c.Harvester.Authorizes(f.URL) {
+				f.Exclude = "found with cookies or a client certificate"
+				r.c.Log.Info("redirect is not followed: the page was fetched with cookies or a client certificate, and its target would not be", "url", a.URL)
+			}
 			v.Target = &f
 		}
 	}

@@ -102,7 +102,7 @@ func (r *sources) answered(st *site, src *source, a *harvest.Answer, body []byte
 	r.work.Unlock()
 	was, now := s, time.Now()
 	out := result{source: src, busy: 1}
-	s.Polled, s.Status, s.Fault = now, status, ""
+	s.Polled, s.Status, s.Fault, s.Authorized = now, status, "", a.Authorized
 	switch {
 	case a.Fault == harvest.FaultStopped:
 		s = was // still due: a crawl with Once waits for it

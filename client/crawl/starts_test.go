@@ -85,3 +85,23 @@ func TestLimitsOfARedirectedStartPage(t *testing.T) {
 		t.Errorf("stored %v; %v have reached their limits", paths, full)
 	}
 }
+
+// What a start page stores beyond the pages of a site leaves those to the other start pages of its host.
+func TestStartPagesDoNotCountForEachOther(t *testing.T) {
+	var docs, others []string
+	pages := map[string]string{}
+	for i := range 30 {
+		docs, others = append(docs, fmt.Sprintf("/docs/%d.html", i)), append(others, fmt.Sprintf("/%d.html", i))
+	}
+	pages["/docs/"], pages["/"] = page("docs", docs...), page("home", append(others, "/docs/")...)
+	w := newWeb(t, pages)
+	o := ownSite(t, w.URL+"/docs/ pages=20", w.URL+"/")
+	o.Scope.PerSite, o.Sources.NoManifests, o.Sources.NoSitemaps = 10, true, true
+	for run := range 2 {
+		paths, full := stored(t, o)
+		if n := below("/docs/", paths); n != 20 || len(paths)-n != 10 || !slices.Equal(full, []string{w.URL + "/", w.URL + "/docs/"}) {
+			t.Errorf("run %d: %d pages in /docs/ and %d others; %v have reached their limits", run, n, len(paths)-n, full)
+		}
+		o.Again = true
+	}
+}

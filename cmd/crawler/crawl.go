@@ -223,7 +223,7 @@ func sayAside(w io.Writer, col *collection.Collection) error {
 // sayFull reports which limits on the number of pages were reached.
 func sayFull(w io.Writer, col *collection.Collection, o *crawl.Options) {
 	for _, url := range col.Full() {
-		limit := "pages=N, the limit of this start page"
+		limit := "the limit of this start page, pages=N or --per-site"
 		if protocol.Origin(url) == url {
 			limit = fmt.Sprintf("--per-site, %d pages", o.Scope.PerSite)
 		}

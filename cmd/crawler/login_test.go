@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/warc"
@@ -164,9 +165,64 @@ func TestPagesBehindALoginStayHere(t *testing.T) {
 	}
 }
 
+// A page behind a login may be a redirect to a URL that a site without one keeps secret: what is there stays here, too.
+func TestRedirectsOfPagesBehindALogin(t *testing.T) {
+	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, "<title>File</title>at "+r.URL.Path)
+	}))
+	defer files.Close()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/":
+			w.Header().Set("Content-Type", "text/html")
+			io.WriteString(w, "<a href=/members/minutes>minutes</a> <a href=/members/moved>moved</a> <a href=/old>old</a>")
+		case r.URL.Path == "/old":
+			http.Redirect(w, r, files.URL+"/new", http.StatusFound)
+		case r.Header.Get("Cookie") != "" && r.URL.Path == "/members/minutes":
+			http.Redirect(w, r, files.URL+"/minutes?signature=s3cr3t", http.StatusFound)
+		case r.Header.Get("Cookie") != "" && r.URL.Path == "/members/moved":
+			http.Redirect(w, r, files.URL+"/members/moved", http.StatusFound) // which gets the cookie, too
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer site.Close()
+	for at, want := range map[string]string{"/members": "/members/moved /new", "/members/minutes": "/new"} {
+		tmp := t.TempDir()
+		dir, jar := filepath.Join(tmp, "crawl"), filepath.Join(tmp, "cookies.txt")
+		if err := os.WriteFile(jar, fmt.Appendf(nil, "127.0.0.1\tFALSE\t%s\tFALSE\t0\tsession\t1\n", at), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"crawl", site.URL + "/", files.URL + "/new", "--cookies", jar}, own(dir)...)
+		code, _, said := program(t.Context(), args...)
+		if code != 0 || !strings.Contains(said, "redirect is not followed") || strings.Contains(said, "s3cr3t") {
+			t.Fatalf("exit code %d: %s", code, said)
+		}
+		_, pages, _ := program(t.Context(), "pages", "--format", "csv", "--into", dir)
+		_, exported, _ := program(t.Context(), "export", "--into", dir)
+		if strings.Contains(pages+exported, "signature") {
+			t.Errorf("the secret URL is stored or exported: %s%s", pages, exported)
+		}
+		for path := range strings.FieldsSeq(want) {
+			if !strings.Contains(pages, files.URL+path) {
+				t.Errorf("no page %s: %s", path, pages)
+			}
+		}
+	}
+}
+
 // A host that wants a client certificate gets it, and its pages stay here like those behind a login.
 func TestClientCertificate(t *testing.T) {
+	var closed atomic.Bool
 	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case closed.Load() && r.URL.Path == "/sitemap.xml":
+			io.WriteString(w, "<urlset><url><loc>https://"+r.Host+"/minutes.html</loc></url></urlset>")
+			return
+		case closed.Load() && r.URL.Path != "/robots.txt":
+			panic(http.ErrAbortHandler)
+		}
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
 			return
@@ -207,6 +263,14 @@ func TestClientCertificate(t *testing.T) {
 		if code, out, _ := program(t.Context(), "events", "--into", dir); code != 0 || out != "" {
 			t.Errorf("events: exit code %d: %s", code, out)
 		}
+	}
+	// What a sitemap lists is not for everybody either, also if no page was fetched.
+	closed.Store(true)
+	dir := filepath.Join(tmp, "closed")
+	_, _, said := program(t.Context(), append([]string{"crawl", site.URL + "/", "--patience", "1ns", "--ca", certFile, "--client-cert", certFile, "--client-key", keyFile, "--client-host", u.Hostname()}, own(dir)...)...)
+	_, known, _ := program(t.Context(), "pages", "--into", dir)
+	if code, out, _ := program(t.Context(), "export", "--all", "--into", dir); code != 0 || out != "" || !strings.Contains(known, "/minutes.html") {
+		t.Errorf("export of a site without fetched pages: exit code %d: %s; pages %s; %s", code, out, known, said)
 	}
 	for _, args := range []string{"--client-cert " + certFile, "--client-cert " + certFile + " --client-key " + tmp + " --client-host h"} {
 		code, _, said := program(t.Context(), append(append([]string{"crawl", site.URL + "/"}, own(tmp)...), strings.Fields(args)...)...)

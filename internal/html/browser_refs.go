@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -24,7 +25,7 @@ func (s *Scanner) AsBrowser(base string, ref []byte) []byte {
 	}
 	ref, _, _ = bytes.Cut(ref, []byte("#"))
 	before, query, asks := bytes.Cut(ref, []byte("?"))
-	if text := titled(before, s.Charset, s.served); len(text) > 0 {
+	if text := s.served.toUTF8(before); len(text) > 0 {
 		before = text
 	}
 	path := strings.ReplaceAll(string(before), `\`, "/")
@@ -130,6 +131,11 @@ func asciiHost(host string) string {
 	}
 	if !foreign([]byte(name)) {
 		return name + port
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if utf8.RuneCountInString(label) > 63 { // no host, and its conversion takes time quadratic in its length
+			return host
+		}
 	}
 	if name, err = idna.Lookup.ToASCII(name); err != nil {
 		return host

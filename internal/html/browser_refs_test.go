@@ -1,6 +1,7 @@
 package html_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/html"
@@ -15,6 +16,7 @@ func FuzzAsBrowser(f *testing.F) {
 	f.Fuzz(func(t *testing.T, charset, ref string) {
 		s := html.Scanner{Charset: charset}
 		s.Scan([]byte("<p>" + ref))
+		ref = strings.TrimFunc(ref, func(r rune) bool { return r <= ' ' }) // as the Scanner does
 		in := []byte(ref)
 		b := urlref.NewBase(at)
 		url, ok := b.Resolve(nil, s.AsBrowser(at, in))

@@ -40,22 +40,37 @@ func toUTF8(b []byte) []byte {
 	return out
 }
 
-// titled converts the text of a title to UTF-8, as browsers do. Text that is UTF-8 stays as it is, unless the page declares another
-// charset and is not UTF-8: two bytes of one encoding may happen to be a letter of another. declared is the charset in the response
-// header, empty if none; page is the page as served. The title of a page that declares UTF-8, and is not, stays as it is, too.
-func titled(text []byte, declared string, page []byte) []byte {
+// A served is a page as it was served, from which titles and references are converted to UTF-8.
+type served struct {
+	page     []byte
+	declared string // the charset in the response header, empty if none
+
+	found  bool // the rest is known: it is found out once, since that takes time linear in the size of the page
+	name   string
+	decode func([]byte) ([]byte, error)
+	asUTF8 bool // UTF-8 in the page is kept
+}
+
+// toUTF8 converts the text of a title, or a reference, to UTF-8, as browsers do. Text that is UTF-8 stays as it is, unless the page declares
+// another charset and is not UTF-8: two bytes of one encoding may happen to be a letter of another. Text of a page that declares UTF-8, and is
+// not, stays as it is, too.
+func (s *served) toUTF8(text []byte) []byte {
 	utf8Text := utf8.Valid(text)
-	if utf8Text && (!foreign(text) || !mayDeclare(declared, page)) {
+	if utf8Text && (!foreign(text) || !mayDeclare(s.declared, s.page)) {
 		return text
 	}
-	typ := mime.FormatMediaType("text/html", map[string]string{"charset": declared})
-	switch e, name, _ := charset.DetermineEncoding(page, typ); {
-	case strings.HasPrefix(name, "utf-"), utf8Text && (name == "windows-1252" || asUTF8(page)):
+	if !s.found {
+		typ := mime.FormatMediaType("text/html", map[string]string{"charset": s.declared})
+		e, name, _ := charset.DetermineEncoding(s.page, typ)
+		s.found, s.name, s.decode, s.asUTF8 = true, name, e.NewDecoder().Bytes, name == "windows-1252" || asUTF8(s.page)
+	}
+	switch {
+	case strings.HasPrefix(s.name, "utf-"), utf8Text && s.asUTF8:
 		return text
-	case name == "replacement": // one that browsers do not read, either
+	case s.name == "replacement": // one that browsers do not read, either
 		return nil
 	default:
-		out, err := e.NewDecoder().Bytes(text[:min(len(text), maxLegacyTitle)])
+		out, err := s.decode(text[:min(len(text), maxLegacyTitle)])
 		if err != nil {
 			return nil
 		}

@@ -3,7 +3,6 @@ package html
 // What the reader of the tests shares with the one it is compared with: all that neither tokens nor elements matter for.
 var (
 	ToUTF8       = toUTF8
-	Titled       = titled
 	Plain        = plain
 	HasWord      = hasWord
 	LanguageTag  = language
@@ -12,6 +11,11 @@ var (
 	CanonicalURL = canonicalURL
 	LinksOf      = linksOf
 )
+
+// Titled returns the title of a page, in UTF-8.
+func Titled(text []byte, declared string, page []byte) []byte {
+	return (&served{page: page, declared: declared}).toUTF8(text)
+}
 
 // Torn says that a quote was never closed.
 func (s *Scanner) Torn() bool { return s.page.noQuote[0] || s.page.noQuote[1] }

@@ -25,7 +25,7 @@ type Scanner struct {
 	Text    text
 
 	page   source
-	served []byte  // the page before toUTF8
+	served served  // the page before toUTF8
 	at     nesting // unless the page is read strictly: then Text keeps track
 }
 
@@ -62,7 +62,7 @@ func (s *Scanner) Plain(text []byte) {
 }
 
 func (s *Scanner) reset(page []byte) {
-	s.served = page
+	s.served = served{page: page, declared: s.Charset}
 	s.page.reset(toUTF8(page))
 	s.Head = head{}
 	s.Refs.reset()
@@ -231,7 +231,7 @@ func (s *Scanner) raw(e element, i int, title bool) int {
 		in = inRaw
 	}
 	if title {
-		s.Head.Title = plain(s.page.decode(titled(text, s.Charset, s.served), in))
+		s.Head.Title = plain(s.page.decode(s.served.toUTF8(text), in))
 	} else if s.readsText() {
 		s.Text.words(s.page.decode(text, in))
 	}

@@ -3,13 +3,16 @@ package gather_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/internal/engine/gather"
+	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -95,6 +98,7 @@ var browserRefs = []struct{ base, ref, url string }{
 	{at, "//bücher.example:8080", "https://xn--bcher-kva.example:8080/"},
 	{at, "https://ex%61mple.org/", "https://example.org/"},
 	{at, "https://a%2Fb/", ""},
+	{at, "https://" + strings.Repeat("ü", 50) + ".example/", "https://xn--tdaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.example/"},
 	{at, "https://", ""},
 	{at, "https:///", ""},
 	{at, `https://u\x@h/`, "https://u/x@h/"},
@@ -209,5 +213,26 @@ func TestReferencesAsNodeReadsThem(t *testing.T) {
 	}
 	if bad > 20 || good < len(asked)/4 {
 		t.Errorf("%d of %d references differ, %d lead somewhere", bad, len(asked), good)
+	}
+}
+
+// The encoding of a page is found out once, however many references need it, and however late in the page that is known.
+func TestManyReferencesInAnotherEncoding(t *testing.T) {
+	var b bytes.Buffer
+	for i := 0; b.Len() < 4<<20; i++ {
+		fmt.Fprintf(&b, "<a href=\"\u00e9%d\">x</a>", i)
+	}
+	b.WriteString("\xe9")
+	var g gather.Gatherer
+	var p gather.Page
+	begun := time.Now()
+	if err := g.Read(&p, at, header("Content-Type: text/html; charset=koi8-r"), b.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took > 10*time.Second { // a minute, if each reference reads the page
+		t.Errorf("it took %v", took)
+	}
+	if want := "https://example.org/docs/%D1%86%E2%95%98"; len(p.Links) != html.MaxLinks || !strings.HasPrefix(p.Links[0].URL, want) {
+		t.Errorf("%d links, the first is %s", len(p.Links), p.Links[0].URL)
 	}
 }

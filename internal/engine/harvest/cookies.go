@@ -102,6 +102,13 @@ func flagOf(field, which string) (bool, error) {
 	return false, fmt.Errorf("the %s field is neither TRUE nor FALSE", which)
 }
 
+// Authorizes reports whether a request for the page at a URL has cookies or the client certificate.
+func (h *Harvester) Authorizes(to string) bool {
+	u, err := url.Parse(to)
+	certified := err == nil && h.Options.Cert != nil && u.Scheme == "https" && plainName(u.Hostname()) == plainName(h.Options.CertHost)
+	return certified || cookiesFor(h.Options.Cookies, to, time.Now()) != ""
+}
+
 // cookiesFor returns the value of the header Cookie for a URL, empty if no cookie is for it (RFC 6265, section 5.4).
 func cookiesFor(list []Cookie, to string, now time.Time) string {
 	if len(list) == 0 {

@@ -75,6 +75,7 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 		a.IP, a.connect = c.ip, time.Since(a.Asked)
 		reusable, err = h.exchange(ctx, c, s, t, cookie, a)
 	}
+	a.Authorized = a.Authorized && a.Status != 0 // without an answer there is nothing to withhold
 	now := time.Now()
 	a.Took = now.Sub(a.Asked)
 	if err != nil {

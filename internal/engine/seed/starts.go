@@ -66,14 +66,16 @@ type Starts struct{ at map[place]*Start }
 type place struct{ host, dir string }
 
 // NewStarts returns the start pages, nil if none has limits. Start pages in one directory share their limits, and it is an error if
-// these differ.
-func NewStarts(list []Start) (*Starts, error) {
+// these differ. perSite is Rules.MaxPerSite: beside start pages with Pages, those of the same host without are limited to so many each, since
+// the pages of the others do not count for it.
+func NewStarts(list []Start, perSite int) (*Starts, error) {
 	s := &Starts{map[place]*Start{}}
-	limited := false
+	limited, counted := false, map[string]bool{}
 	for i := range list {
 		is := list[i]
 		limited = limited || is.limits() != ""
 		at := placeOf(is.URL)
+		counted[at.host] = counted[at.host] || is.Pages > 0
 		first := s.at[at]
 		switch {
 		case first == nil:
@@ -90,6 +92,11 @@ func NewStarts(list []Start) (*Starts, error) {
 	}
 	if !limited {
 		return nil, nil
+	}
+	for at, is := range s.at {
+		if counted[at.host] && is.Pages == 0 {
+			is.Pages = perSite
+		}
 	}
 	return s, nil
 }

@@ -17,7 +17,7 @@ func startsOf(t *testing.T, lines ...string) *seed.Starts {
 		}
 		list = append(list, s)
 	}
-	starts, err := seed.NewStarts(list)
+	starts, err := seed.NewStarts(list, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestPagesBelongToStartPages(t *testing.T) {
 	}
 	a, _ := seed.ParseStart("https://example.org/a.html depth=1")
 	b, _ := seed.ParseStart("http://www.example.org/b.html depth=2")
-	if _, err := seed.NewStarts([]seed.Start{a, b}); err == nil || !strings.Contains(err.Error(), "http://www.example.org/b.html depth=2: https://example.org/a.html in the same directory has depth=1") {
+	if _, err := seed.NewStarts([]seed.Start{a, b}, 0); err == nil || !strings.Contains(err.Error(), "http://www.example.org/b.html depth=2: https://example.org/a.html in the same directory has depth=1") {
 		t.Errorf("two limits of one directory: %v", err)
 	}
 	if starts.On("https://www.example.org") != starts.On("http://example.org") || !strings.Contains(starts.On("http://example.org"), "/blog/ depth=1") || starts.On("https://sub.example.org") != "" {
