@@ -133,7 +133,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	f.work.Lock()
 	st.bulking--
 	src.follow.bulking = false
-	if err != nil {
+	if err != nil && !errors.Is(err, harvest.ErrPaused) {
 		src.follow.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
 	sb := batchOf(st, rest...)
@@ -156,7 +156,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 // It returns how many those are.
 func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
 	from := f.followers.from(src)
-	ctx, cancel := context.WithCancel(f.work.asking)
+	ctx, cancel := context.WithCancel(harvest.UnlessPaused(f.work.asking)) // a crawl that ends must not wait for a person
 	defer cancel()
 	d, err := f.followers.offered(ctx, src, from)
 	if err != nil || d.Batch == "" {

@@ -91,6 +91,36 @@ func (r *running) status() string {
 	return out
 }
 
+// A crawl that ends does not wait for a site that is paused while many of its pages are about to be fetched in one request.
+func TestCrawlEndsWithoutPausedBatch(t *testing.T) {
+	files := map[string]string{"index.html": "home"}
+	for i := range 40 {
+		files[fmt.Sprintf("p%d.html", i)] = fmt.Sprint("page ", i)
+	}
+	site := sitetest.NewWhole(t, files)
+	dir := filepath.Join(t.TempDir(), "crawl")
+	said := make(chan string, 1)
+	go func() {
+		_, _, s := program(t.Context(), "crawl", site.Base, "--into", dir, "--contact", "me@example.net", "--wait", "2s", "--allow-private")
+		said <- s
+	}()
+	until(t, "the manifest is read", func() bool {
+		_, out, _ := program(t.Context(), "status", dir)
+		return strings.Contains(out, "41 known")
+	})
+	if code, _, s := program(t.Context(), "pause", site.Base, "--into", dir); code != 0 {
+		t.Errorf("pause: exit code %d: %s", code, s)
+	}
+	if s := <-said; !strings.Contains(s, "the site is paused") {
+		t.Errorf("the crawl ended with %s", s)
+	}
+	for _, r := range site.Requests() {
+		if strings.HasPrefix(r.Path, "/p") {
+			t.Errorf("the paused site got a request for %s", r.Path)
+		}
+	}
+}
+
 // The rate and the scope change by commands, whether a crawler runs or not, and are shown.
 func TestRateAndScopeCommands(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": "<title>Home</title>home", "docs/a.html": "docs", "news/a.html": "news"})

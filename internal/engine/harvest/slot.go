@@ -138,6 +138,9 @@ func (t *timetable) acquire(ctx context.Context, origin string) (*site, error) {
 			return nil, err
 		}
 		if t.paused(s) {
+			if ctx.Value(unlessPaused{}) != nil {
+				return nil, ErrPaused
+			}
 			t.awaitPause(ctx)
 			continue
 		}

@@ -6,8 +6,15 @@ import (
 	"time"
 )
 
-// errPaused is the error of tasks of a paused site.
-var errPaused = errors.New("not fetched: the site is paused")
+// ErrPaused is the error of tasks of a paused site, and of requests with UnlessPaused.
+var ErrPaused = errors.New("not fetched: the site is paused")
+
+type unlessPaused struct{}
+
+// UnlessPaused returns a context with which a request by a Transport fails if its site is paused before it is sent. Others wait.
+func UnlessPaused(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unlessPaused{}, true)
+}
 
 // Pause replaces the set of paused origins; nil pauses none. A paused site gets no request of any kind: its tasks, those that wait and
 // those that come, are answered with FaultStopped, and requests by a Transport wait until the site is not paused any more.
@@ -24,7 +31,7 @@ func (h *Harvester) Pause(paused func(origin string) bool) {
 	}
 	for _, s := range t.sites {
 		if t.paused(s) {
-			c.giveBack(s.id, c.waiting.clear(s), FaultStopped, errPaused)
+			c.giveBack(s.id, c.waiting.clear(s), FaultStopped, ErrPaused)
 		}
 	}
 	c.wake()

@@ -2,6 +2,7 @@ package harvest_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,10 @@ func TestPause(t *testing.T) {
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, paused.Origin+"/", nil)
 		if _, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req); err == nil {
 			t.Error("a request of a paused site was answered")
+		}
+		begun := time.Now()
+		if _, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req.WithContext(harvest.UnlessPaused(t.Context()))); !errors.Is(err, harvest.ErrPaused) || time.Since(begun) > 0 {
+			t.Errorf("a request that does not wait for a person: %v after %v", err, time.Since(begun))
 		}
 		if err := h.Insert(harvest.SiteBatch{Site: 1, Origin: paused.Origin, Tasks: tasks(paused.Origin, 2)}); err != nil {
 			t.Error(err)
