@@ -147,6 +147,11 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		timer := time.AfterFunc(c.Stop.After, func() { work.checkStop(c.Stop.reached(count, time.Now())) })
 		defer timer.Stop()
 	}
+	if !steered.Scoped.IsZero() {
+		work.Lock()
+		sources.rescope(steered.Scoped)
+		work.Unlock()
+	}
 	err = sources.begin()
 	if err == nil && c.Once {
 		sites.pollAtOnce()
