@@ -73,7 +73,7 @@ func (c *Crawler) Steer(change func(*steer.Steering) error) (s steer.Steering, e
 }
 
 // steer puts pauses into force. It ends the streams and other requests of followers of sites that are paused or no longer crawled, and
-// fetches the sources of all others again: those that became due meanwhile, and if the scope has changed, all lists of pages.
+// fetches the sources of all others again: those that became due meanwhile, and if the scope has changed, lists of pages that were read before.
 func (r *sources) steer(s *steer.Steering, rescoped bool) {
 	r.work.Lock()
 	defer r.work.Unlock()
@@ -87,6 +87,11 @@ func (r *sources) steer(s *steer.Steering, rescoped bool) {
 			if src.follow.end != nil && (rescoped || r.halted(src)) {
 				src.follow.end() // what was announced by then is stored with the cursor from which it is followed again
 			}
+			if rescoped && (src.Kind == collection.SitemapXML || src.Kind == collection.NewsFeed) && src.Polled.Before(s.Scoped) {
+				if src.Digest, src.ETag, src.LastModified, src.At = (protocol.Digest{}), "", "", time.Now(); src.index >= 0 {
+					heap.Fix(&r.sites.due, src.index)
+				}
+			}
 		}
 	}
 	for _, src := range r.sites.halt.sources {
@@ -94,25 +99,9 @@ func (r *sources) steer(s *steer.Steering, rescoped bool) {
 	}
 	r.sites.halt.sources = nil
 	if rescoped {
-		r.rescope(s.Scoped)
+		r.readmit(nil)
 	}
 	r.work.rouse()
-}
-
-// rescope makes the lists of pages due that were last read before the scope was changed, also in an earlier run or while none was, and
-// admits pages that are in the scope now. A followed manifest shows by its digest that other rules are in force. The work's lock is held.
-func (r *sources) rescope(changed time.Time) {
-	for _, st := range r.sites.byID {
-		for _, src := range st.sources.byURL {
-			if src.busy || src.Kind != collection.SitemapXML && src.Kind != collection.NewsFeed || !src.Polled.Before(changed) {
-				continue
-			}
-			if src.Digest, src.ETag, src.LastModified, src.At = (protocol.Digest{}), "", "", time.Now(); src.index >= 0 {
-				heap.Fix(&r.sites.due, src.index)
-			}
-		}
-	}
-	r.readmit(nil)
 }
 
 // halted reports whether a source is not fetched, as a person has decided. The work's lock is held.
