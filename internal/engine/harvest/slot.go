@@ -133,14 +133,15 @@ func (t *timetable) acquire(ctx context.Context, origin string) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
+	since, gives := ctx.Value(unlessPaused{}).(time.Time)
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if gives && (t.paused(s) || s.paused.After(since)) {
+			return nil, ErrPaused
+		}
 		if t.paused(s) {
-			if ctx.Value(unlessPaused{}) != nil {
-				return nil, ErrPaused
-			}
 			t.awaitPause(ctx)
 			continue
 		}
@@ -167,10 +168,14 @@ func (t *timetable) acquire(ctx context.Context, origin string) (*site, error) {
 		} else {
 			sl.taken++
 		}
-		if t.persist(ctx, s, sl) {
+		switch {
+		case !t.persist(ctx, s, sl):
+			t.yield(sl)
+		case gives && s.paused.After(since):
+			t.release(s)
+		default:
 			return s, nil
 		}
-		t.yield(sl)
 	}
 }
 

@@ -63,6 +63,21 @@ func TestPause(t *testing.T) {
 		if err := <-got; err != nil {
 			t.Errorf("the request that waited: %v", err)
 		}
+		moment := harvest.UnlessPaused(t.Context())
+		go func() {
+			resp, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req.WithContext(moment)) // waits for the gap after that request
+			if err == nil {
+				resp.Body.Close()
+			}
+			got <- err
+		}()
+		time.Sleep(time.Second)
+		h.Pause(func(string) bool { return true })
+		h.Pause(nil)
+		w.Forget()
+		if err := <-got; !errors.Is(err, harvest.ErrPaused) || len(w.Log()) > 0 {
+			t.Errorf("a request that was paused for a moment: %v, %v", err, w.Log())
+		}
 	})
 }
 
