@@ -113,6 +113,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 		open[t.URL] = t
 	}
 	n, err := f.bulked(st, src, open)
+	steered := errors.Is(err, harvest.ErrPaused) // the rules, too, may have changed
 	rest := make([]harvest.Task, 0, len(open))
 	for _, t := range tasks {
 		if _, ok := open[t.URL]; ok {
@@ -125,6 +126,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 		// The pause holds for all requests to the site: see harvest.
 		f.c.Log.Info("batch failed, and the site asks for a pause: after it, pages are fetched one by one",
 			"site", st.Origin, "pages", len(rest), "retry_after", status.RetryAfter, "err", err)
+	case steered: // the pages wait, or are checked again
 	case err != nil:
 		f.c.Log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
 	case n > 0:
@@ -133,7 +135,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	f.work.Lock()
 	st.bulking--
 	src.follow.bulking = false
-	if err != nil {
+	if err != nil && !steered {
 		src.follow.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
 	sb := batchOf(st, rest...)
@@ -142,7 +144,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	if len(rest) == 0 {
 		return
 	}
-	if f.work.asking.Err() == nil && f.c.Harvester.Insert(sb) == nil {
+	if !steered && f.work.asking.Err() == nil && f.c.Harvester.Insert(sb) == nil {
 		return
 	}
 	x := result{busy: len(rest)}
@@ -156,7 +158,7 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 // It returns how many those are.
 func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
 	from := f.followers.from(src)
-	ctx, cancel := context.WithCancel(f.work.asking)
+	ctx, cancel := context.WithCancel(harvest.UnlessPaused(f.work.asking)) // a crawl that ends must not wait for a person
 	defer cancel()
 	d, err := f.followers.offered(ctx, src, from)
 	if err != nil || d.Batch == "" {

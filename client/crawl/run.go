@@ -104,8 +104,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sites.halt.confined = steered.Scope.Confines()
-	if c.Harvester.Pause(steered.Pauses()); steered.Set() {
+	if steered.Set() {
 		c.Log.Warn("a person has paused sites, or changed the rate or the scope: see \"crawler status\"", "all_paused", steered.All, "paused", len(steered.Sites))
 	}
 	families := &families{work: work, sites: sites, front: front, share: c.TrapShare, tried: map[frontier.PageID]*site{}, texts: map[frontier.SiteID]*family.Text{}}
@@ -137,7 +136,8 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 			work.fail(err)
 		}
 	})
-	cr.run.Store(r) // only now, since Add needs the committer
+	sources.steer(&steered, !steered.Scoped.IsZero()) // the scope may have been changed since the last run, or this was its last act
+	cr.run.Store(r)                                   // only now, since Add needs the committer
 	defer func() {
 		s := cr.Status()
 		s.Running, s.InFlight, s.Busy = false, 0, 0

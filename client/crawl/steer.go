@@ -73,7 +73,7 @@ func (c *Crawler) Steer(change func(*steer.Steering) error) (s steer.Steering, e
 }
 
 // steer puts pauses into force. It ends the streams and other requests of followers of sites that are paused or no longer crawled, and
-// fetches the sources of all others again: those that became due meanwhile, and if the scope has changed, all lists of pages.
+// fetches the sources of all others again: those that became due meanwhile, and if the scope has changed, lists of pages that were read before.
 func (r *sources) steer(s *steer.Steering, rescoped bool) {
 	r.work.Lock()
 	defer r.work.Unlock()
@@ -87,7 +87,7 @@ func (r *sources) steer(s *steer.Steering, rescoped bool) {
 			if src.follow.end != nil && (rescoped || r.halted(src)) {
 				src.follow.end() // what was announced by then is stored with the cursor from which it is followed again
 			}
-			if rescoped && !src.busy && (src.Kind == collection.SitemapXML || src.Kind == collection.NewsFeed) {
+			if rescoped && (src.Kind == collection.SitemapXML || src.Kind == collection.NewsFeed) && src.Polled.Before(s.Scoped) {
 				if src.Digest, src.ETag, src.LastModified, src.At = (protocol.Digest{}), "", "", time.Now(); src.index >= 0 {
 					heap.Fix(&r.sites.due, src.index)
 				}

@@ -402,3 +402,41 @@ func TestSitesOutsideOfTheScope(t *testing.T) {
 		})
 	})
 }
+
+// The scope is changed while no crawler runs: the next run, and if it is killed at once the one after it, reads the sitemap again, and
+// pages that were excluded come back.
+func TestScopeChangesWhileNoCrawlerRuns(t *testing.T) {
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
+		defer w.Close()
+		s := w.Add(fakeweb.Honest)
+		s.Speaks, s.Sitemap, s.Latency = false, true, 0
+		s.Put("/", page("home", "/old/a.html"))
+		s.Put("/news/a.html", page("news"))
+		s.Put("/old/a.html", page("old"))
+		set := func(o *crawl.Options) { o.Once, o.Revisits.Budget = false, "100" }
+		runs := func(d time.Duration, want string) {
+			t.Helper()
+			one := opened(t, dir, w, set)
+			defer one.Collection.Close()
+			runFor(t, one, d, nil)
+			for _, path := range []string{"/news/a.html", "/old/a.html"} {
+				if state, _ := stateOf(t, one, s.Origin+path); !strings.Contains(want, path+" "+state) {
+					t.Errorf("%s is %s, want %s", path, state, want)
+				}
+			}
+		}
+		rejects := func(pattern string) {
+			offline(t, dir, func(s *steer.Steering) error { return s.SetScope(steer.Scope{Reject: []string{pattern}}) })
+		}
+		opened(t, dir, w, set).Collection.Close()
+		rejects("/news/")
+		runs(3*time.Hour, "/news/a.html unknown, /old/a.html held")
+		rejects("/old/")
+		runs(time.Second, "/news/a.html known, /old/a.html held") // killed before the sitemap is read
+		runs(30*time.Hour, "/news/a.html held, /old/a.html excluded")
+		rejects("default")
+		runs(3*time.Hour, "/news/a.html held, /old/a.html held")
+	})
+}

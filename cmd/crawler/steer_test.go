@@ -91,6 +91,47 @@ func (r *running) status() string {
 	return out
 }
 
+// While many pages of a site are about to be fetched in one request, a person pauses the site, or takes the pages out of the scope: they
+// are not fetched, and the crawl ends.
+func TestSteeringBeforeBatch(t *testing.T) {
+	files := map[string]string{"index.html": "home"}
+	for i := range 40 {
+		files[fmt.Sprintf("p%d.html", i)] = fmt.Sprint("page ", i)
+	}
+	for _, args := range [][]string{{"pause"}, {"scope", "reject=/p"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			site := sitetest.NewWhole(t, files)
+			dir := filepath.Join(t.TempDir(), "crawl")
+			ended := make(chan bool)
+			go func() {
+				defer close(ended)
+				program(t.Context(), "crawl", site.Base, "--into", dir, "--contact", "me@example.net", "--wait", "2s", "--allow-private")
+			}()
+			status := func() string {
+				_, out, _ := program(t.Context(), "status", dir)
+				return out
+			}
+			until(t, "the manifest is read", func() bool { return strings.Contains(status(), "41 known") })
+			if args[0] == "pause" {
+				args = append(args, site.Base)
+			}
+			if code, _, said := program(t.Context(), append(args, "--into", dir)...); code != 0 {
+				t.Errorf("%q: exit code %d: %s", args, code, said)
+			}
+			<-ended
+			for _, r := range site.Requests() {
+				if strings.HasPrefix(r.Path, "/p") {
+					t.Errorf("the site got a request for %s", r.Path)
+				}
+			}
+			if out := status(); strings.Contains(out, " 40 stored") || strings.Contains(out, " 41 stored") {
+				t.Errorf("status in the end: %s", out)
+			}
+		})
+	}
+}
+
 // The rate and the scope change by commands, whether a crawler runs or not, and are shown.
 func TestRateAndScopeCommands(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": "<title>Home</title>home", "docs/a.html": "docs", "news/a.html": "news"})

@@ -202,7 +202,7 @@ func (c *cycle) try(s *site, now time.Time) {
 	case s.busy || len(s.parts) == 0:
 		// The goroutine that is busy with it will enqueue it.
 	case t.paused(s):
-		c.giveBack(s.id, c.waiting.clear(s), FaultStopped, errPaused)
+		c.giveBack(s.id, c.waiting.clear(s), FaultStopped, ErrPaused)
 	case s.soonest().After(now):
 		t.enqueue(s)
 	case !t.known(s.host, now):

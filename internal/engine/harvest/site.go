@@ -25,6 +25,7 @@ type site struct {
 
 	next   time.Time // the earliest next access, by the site's own delay
 	left   time.Time // the end of the last access; zero: none
+	paused time.Time // when Pause paused it last
 	busy   bool      // a goroutine of the cycle works on it
 	held   *slot     // the slot of its request under way
 	own    *slot     // used with a negative Wait

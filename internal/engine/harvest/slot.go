@@ -133,9 +133,13 @@ func (t *timetable) acquire(ctx context.Context, origin string) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
+	since, gives := ctx.Value(unlessPaused{}).(time.Time)
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if gives && (t.paused(s) || s.paused.After(since)) {
+			return nil, ErrPaused
 		}
 		if t.paused(s) {
 			t.awaitPause(ctx)
@@ -164,10 +168,14 @@ func (t *timetable) acquire(ctx context.Context, origin string) (*site, error) {
 		} else {
 			sl.taken++
 		}
-		if t.persist(ctx, s, sl) {
+		switch {
+		case !t.persist(ctx, s, sl):
+			t.yield(sl)
+		case gives && s.paused.After(since):
+			t.release(s)
+		default:
 			return s, nil
 		}
-		t.yield(sl)
 	}
 }
 

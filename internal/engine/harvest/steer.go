@@ -6,8 +6,16 @@ import (
 	"time"
 )
 
-// errPaused is the error of tasks of a paused site.
-var errPaused = errors.New("not fetched: the site is paused")
+// ErrPaused is the error of tasks of a paused site, and of requests with UnlessPaused.
+var ErrPaused = errors.New("not fetched: the site is paused")
+
+type unlessPaused struct{}
+
+// UnlessPaused returns a context with which a request by a Transport fails if its site is paused before it is sent, if only
+// for a moment since UnlessPaused was called. Others wait.
+func UnlessPaused(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unlessPaused{}, time.Now())
+}
 
 // Pause replaces the set of paused origins; nil pauses none. A paused site gets no request of any kind: its tasks, those that wait and
 // those that come, are answered with FaultStopped, and requests by a Transport wait until the site is not paused any more.
@@ -19,15 +27,17 @@ func (h *Harvester) Pause(paused func(origin string) bool) {
 	close(t.manners.repaused)
 	t.manners.repaused = make(chan struct{})
 	c := t.cycle
-	if c == nil || c.stopping {
-		return
-	}
 	for _, s := range t.sites {
 		if t.paused(s) {
-			c.giveBack(s.id, c.waiting.clear(s), FaultStopped, errPaused)
+			s.paused = time.Now()
+		}
+		if t.paused(s) && c != nil && !c.stopping {
+			c.giveBack(s.id, c.waiting.clear(s), FaultStopped, ErrPaused)
 		}
 	}
-	c.wake()
+	if c != nil {
+		c.wake()
+	}
 }
 
 // Paused reports whether an origin is paused.

@@ -2,6 +2,7 @@ package harvest_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,10 @@ func TestPause(t *testing.T) {
 		if _, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req); err == nil {
 			t.Error("a request of a paused site was answered")
 		}
+		begun := time.Now()
+		if _, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req.WithContext(harvest.UnlessPaused(t.Context()))); !errors.Is(err, harvest.ErrPaused) || time.Since(begun) > 0 {
+			t.Errorf("a request that does not wait for a person: %v after %v", err, time.Since(begun))
+		}
 		if err := h.Insert(harvest.SiteBatch{Site: 1, Origin: paused.Origin, Tasks: tasks(paused.Origin, 2)}); err != nil {
 			t.Error(err)
 		}
@@ -57,6 +62,21 @@ func TestPause(t *testing.T) {
 		h.Pause(nil)
 		if err := <-got; err != nil {
 			t.Errorf("the request that waited: %v", err)
+		}
+		moment := harvest.UnlessPaused(t.Context())
+		go func() {
+			resp, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req.WithContext(moment)) // waits for the gap after that request
+			if err == nil {
+				resp.Body.Close()
+			}
+			got <- err
+		}()
+		time.Sleep(time.Second)
+		h.Pause(func(string) bool { return true })
+		h.Pause(nil)
+		w.Forget()
+		if err := <-got; !errors.Is(err, harvest.ErrPaused) || len(w.Log()) > 0 {
+			t.Errorf("a request that was paused for a moment: %v, %v", err, w.Log())
 		}
 	})
 }

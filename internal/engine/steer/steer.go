@@ -21,6 +21,8 @@ type Steering struct {
 	Sites []string `json:"paused,omitempty"` // origins, such as "https://example.org", or host names for all their ports and schemes; each stands for its www twin, too
 	Rate  Rate     `json:"rate,omitzero"`
 	Scope Scope    `json:"scope,omitzero"`
+
+	Scoped time.Time `json:"scoped,omitzero"` // when Scope was last changed: lists of pages that were read before are out of date
 }
 
 // A Rate replaces options of the crawl, each as it is written there. An empty field replaces nothing.
@@ -225,6 +227,7 @@ func (r *Rate) Apply(budget *string, wait, waitBig *time.Duration, maxRate *floa
 
 // SetScope replaces the lists of the Scope that are not empty in c; the one word Default empties them.
 func (s *Steering) SetScope(c Scope) error {
+	was := s.Scope
 	to, from := s.Scope.fields(), c.fields()
 	for i, list := range from {
 		if len(*list) > mostPatterns || slices.ContainsFunc(*list, func(v string) bool { return v == "" || len(v) > longestValue }) {
@@ -236,6 +239,9 @@ func (s *Steering) SetScope(c Scope) error {
 		case len(*list) > 0:
 			*to[i] = slices.Clone(*list)
 		}
+	}
+	if !was.Equal(s.Scope) {
+		s.Scoped = time.Now()
 	}
 	return nil
 }
