@@ -160,6 +160,20 @@ func TestStepConcernsItsDocroot(t *testing.T) {
 	}
 }
 
+// With --trust-docroot a file may be delivered at once, before anybody has asked the web server for it; without, it may not.
+func TestTrustedFileIsDeliveredBeforeItIsFetched(t *testing.T) {
+	u, sum := siteA+"new.html", Sum([]byte("new"))
+	for _, trusted := range []string{"true", "false"} {
+		r := &record.Recording{Settings: []record.Program{{Name: "notifier-a", Kind: "notifier", Sites: []string{siteA}, Started: dawn, Options: map[string]string{"trust-docroot": trusted}}},
+			Docroot: []record.Fetch{{At: dawn.Add(secs), URL: u, Sum: sum}},
+			Given:   []record.Given{{At: dawn.Add(secs + 25*time.Millisecond), Site: siteA, To: "reader", Door: "bundle", URL: u, Sum: sum}},
+			Fetches: []record.Fetch{{At: dawn.Add(secs + 50*time.Millisecond), URL: u, Status: 401}}}
+		if found := safety(r, newWorld(r)); (len(found) == 0) != (trusted == "true") {
+			t.Errorf("--trust-docroot=%s: %v", trusted, found)
+		}
+	}
+}
+
 // With --max-rate 0 a crawler ignores welcomes, so that its own pause applies.
 func TestMaxRateZeroIgnoresWelcomes(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

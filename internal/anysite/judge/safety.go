@@ -72,11 +72,12 @@ func (w *world) page(u string) bool { return len(w.seen[u]) > 0 }
 
 // wrongBytes returns what is wrong with the bytes of a URL at a time, empty if nothing is.
 func (w *world) wrongBytes(u, sum string, t time.Time, lag Lags) string {
+	if lag.Trusted && w.written(u, sum, t.Add(-max(lag.Edited, lag.Gone)), t) {
+		return "" // the operator decides about the docroot's content, and how the server changes it on the way
+	}
 	allow := lag.Edited
 	if l, ok := w.last(u, t); ok {
 		switch {
-		case lag.Trusted && w.written(u, sum, t.Add(-max(lag.Edited, lag.Gone)), t):
-			return "" // the operator decides about the docroot's content, and how the server changes it on the way
 		case l.Status == 404 || l.Status == 410:
 			allow = lag.Gone
 		case l.Status != 200:
