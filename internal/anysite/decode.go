@@ -17,6 +17,7 @@ import (
 type openedConn struct {
 	net.Conn // the TLS connection; net/http does not see its type, so it uses the bytes as they are
 	under    *stampedConn
+	came     span // when the bytes read last arrived; guarded by under.mu
 
 	in      []byte // bytes not parsed yet
 	begun   bool   // the HTTP/2 preface has arrived
@@ -29,9 +30,16 @@ type openedConn struct {
 
 func (c *openedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if n > 0 && !c.other {
+	if n == 0 {
+		return n, err
+	}
+	at := c.under.when(nil)
+	c.under.mu.Lock()
+	c.came = at
+	c.under.mu.Unlock()
+	if !c.other {
 		c.in = append(c.in, p[:n]...)
-		c.understand(c.under.when(nil))
+		c.understand(at)
 	}
 	return n, err
 }
@@ -92,7 +100,7 @@ func (c *openedConn) when(r *http.Request) span {
 	key := r.Method + " " + r.RequestURI
 	list := c.waiting[key]
 	if len(list) == 0 {
-		return c.under.came
+		return c.came
 	}
 	if c.waiting[key] = list[1:]; len(list) == 1 {
 		delete(c.waiting, key)

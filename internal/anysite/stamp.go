@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // A span is the interval in which something arrived.
@@ -81,7 +83,9 @@ func (l *stamped) Accept() (net.Conn, error) {
 func (c *stampedConn) Read(p []byte) (n int, err error) {
 	if !c.byRecord {
 		n, at, err := c.receive(p)
-		c.note(span{at.latest, at.latest}) // an HTTP/1 request arrives alone
+		if n > 0 { // the end of a connection, which net/http looks for before the handler starts, is no request
+			c.note(span{at.latest, at.latest}) // an HTTP/1 request arrives alone
+		}
 		return n, err
 	}
 	if len(c.left) == 0 {
@@ -131,6 +135,9 @@ func (c *stampedConn) receive(p []byte) (n int, at span, err error) {
 			at.latest = time.Unix(0, (*syscall.Timespec)(unsafe.Pointer(&m.Data[0])).Nano())
 		}
 	}
+	if last, ended := c.beforeEnd(); ended && last.Before(at.latest) {
+		at.latest = last
+	}
 	if at.earliest.After(at.latest) {
 		at.earliest = at.latest
 	}
@@ -138,6 +145,21 @@ func (c *stampedConn) receive(p []byte) (n int, at span, err error) {
 		c.empty = at.latest
 	}
 	return n, at, nil
+}
+
+// beforeEnd returns by when the last data had arrived if the other side has ended the connection since: then the kernel's
+// timestamp may be that of the end. Its other clock, of data alone, has a resolution of up to 10 ms.
+func (c *stampedConn) beforeEnd() (at time.Time, ended bool) {
+	c.raw.Control(func(fd uintptr) {
+		var one [1]byte
+		if n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT); n != 0 || err != nil {
+			return
+		}
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO); err == nil {
+			at, ended = time.Now().Add(10*time.Millisecond-time.Duration(info.Last_data_recv)*time.Millisecond), true
+		}
+	})
+	return at, ended
 }
 
 // record returns how many of the bytes belong to one TLS record (RFC 8446, section 5.1).

@@ -4,14 +4,18 @@ package anysite
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
@@ -98,5 +102,50 @@ func TestRequestsInOneReadKeepTheirTimes(t *testing.T) {
 		if i == 2 && (at.earliest.Before(before[path]) || at.latest.After(read)) {
 			t.Errorf("the last one, %s, is stamped from %s to %s, but was sent at %s and read at %s", path, at.earliest, at.latest, before[path], read)
 		}
+	}
+}
+
+// A client that sends a request and ends its connection while the server is busy sent the request when it did, and not when
+// the connection ended or the handler started.
+func TestRequestOfClosedConnectionKeepsItsTime(t *testing.T) {
+	for _, early := range []bool{false, true} { // early: the server has read the request before the connection ends
+		ln, err := listenStamped("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var at time.Time
+		started, done := make(chan struct{}), make(chan struct{})
+		s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			close(started)
+			<-r.Context().Done() // the server has seen the end
+			at, _ = arrived(r)
+			close(done)
+		}), ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, cameKey{}, c) }}
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Write([]byte("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"))
+		sent := time.Now()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if early {
+			go s.Serve(ln)
+			<-started
+		}
+		c.SetReadDeadline(sent.Add(300 * time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		c.Close()
+		if !early {
+			go s.Serve(ln)
+		}
+		<-done
+		if late := at.Sub(sent); late > 150*time.Millisecond || late < -time.Minute {
+			t.Errorf("read early %t: the request is stamped %s after it was sent", early, late)
+		}
+		s.Close()
 	}
 }
