@@ -135,7 +135,7 @@ func (d *bvReader) page(i int64) error {
 			next = d.follow(next, k == 0, d.gamma)
 			run := d.number(d.gamma) + d.leastRun
 			if d.err != nil || run > left || next < 0 || next+run > d.pages {
-				return cmpErr(d.err, "interval from %d, of %d pages", next, run)
+				return errorOr(d.err, "interval from %d, of %d pages", next, run)
 			}
 			for range run {
 				g.To = append(g.To, uint32(next))
@@ -149,7 +149,7 @@ func (d *bvReader) page(i int64) error {
 	for k := range left {
 		next = d.follow(next, k == 0, d.residual)
 		if d.err != nil || next < 0 || next >= d.pages {
-			return cmpErr(d.err, "link to page %d of %d", next, d.pages)
+			return errorOr(d.err, "link to page %d of %d", next, d.pages)
 		}
 		g.To = append(g.To, uint32(next))
 		next++
@@ -187,7 +187,7 @@ func (d *bvReader) copied(i, degree int64) error {
 			}
 		}
 		if d.err != nil || n > int64(len(from)) {
-			return cmpErr(d.err, "block of %d links, of %d", n, len(from))
+			return errorOr(d.err, "block of %d links, of %d", n, len(from))
 		}
 		if k%2 == 0 {
 			d.g.To = append(d.g.To, from[:n]...)
@@ -209,8 +209,8 @@ func (d *bvReader) follow(expected int64, first bool, code func() uint64) int64 
 	return expected + (n>>1 ^ -(n & 1)) // 0, -1, 1, -2, 2 ...
 }
 
-// cmpErr returns err, or an error with a text if it is nil.
-func cmpErr(err error, format string, args ...any) error {
+// errorOr returns err, or an error with a text if it is nil.
+func errorOr(err error, format string, args ...any) error {
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ type bitReader struct {
 
 const maxBits = 40 // of a number; none above 2^33 has a meaning
 
-// number reads a number in a code; it is at most 2^41.
+// number reads a number in a code; it is below 2^57, so that sums of two fit.
 func (b *bitReader) number(code func() uint64) int64 {
 	n := code()
 	if b.err != nil {
