@@ -91,7 +91,7 @@ func newWeb(m Model) *web {
 	// a page arrives is no copy; the rest of the share that is none leads to pages at random.
 	w.copy = min(1/(cmp.Or(m.In, 2.1)-1), 1)
 	others := max(mean-1, 1e-9)
-	w.near = min(max((1-w.copy)*mean-1, 0)/others, 1)
+	w.near = min(max(float64((1-w.copy)*mean)-1, 0)/others, 1)
 	// Copied links lead away as often as those that they copy, so few other links need to.
 	if share := cmp.Or(m.Away, .1); hosts > 1 {
 		w.away = min(share*(1/others+w.near)/max(1-share, 1e-9), 1)
@@ -126,12 +126,10 @@ func (w *web) arrive(host uint32) {
 
 // adopt gives a page that arrives a link from an earlier page of its host, of which start is the first.
 func (w *web) adopt(start, page uint32) {
-	parent := page
-	for try := uint32(0); parent > start; try++ {
+	for try := uint32(0); page > start && try < page-start+4; try++ {
+		parent := page + 3 - try // the latest pages have the fewest links
 		if try < 4 {
 			parent = start + w.rng.Uint32N(page-start)
-		} else {
-			parent = page + 3 - try // the latest pages have the fewest links to others
 		}
 		if w.has[parent] < w.most(parent) {
 			w.add(parent, page)
