@@ -22,7 +22,7 @@ const (
 // the WebGraph framework writes it in Java: X.properties and X.graph. The offsets of its lists are not needed. All codes of the
 // framework are read but Golomb's. All pages are of one host whose name is unknown.
 func ReadBV(properties, graph io.Reader) (*Graph, error) {
-	d := &bvReader{bitReader: bitReader{in: bufio.NewReaderSize(graph, 64<<10)}, g: &Graph{First: []uint32{0}}}
+	d := &bvReader{in: bitReader{r: bufio.NewReaderSize(graph, 64<<10)}, g: &Graph{First: []uint32{0}}}
 	if err := d.configure(properties); err != nil {
 		return nil, fmt.Errorf("read properties: %w", err)
 	}
@@ -40,14 +40,13 @@ func ReadBV(properties, graph io.Reader) (*Graph, error) {
 
 // A bvReader reads one list of links after the other. What the format calls nodes and arcs are pages and links.
 type bvReader struct {
-	bitReader
+	in           bitReader
 	g            *Graph
 	pages, links int64
 	window       int64 // how far back a list may refer to another, in pages
 	leastRun     int64 // the length of the shortest interval; 0: there are none
-	zetaK        int
 
-	degree, reference, blockCount, block, residual func() uint64 // the code of each part
+	degree, reference, blockCount, block, residual code
 }
 
 // configure reads the properties: lines of "key=value".
@@ -55,12 +54,8 @@ func (d *bvReader) configure(r io.Reader) error {
 	values := map[string]string{"version": "0", "endianness": "big", "zetak": "3", "graphclass": "BVGraph"}
 	in := bufio.NewScanner(r) // lines of 64 KiB at most
 	for in.Scan() {
-		key, value, ok := strings.Cut(in.Text(), "=")
-		switch key = strings.TrimSpace(key); key {
-		case "nodes", "arcs", "windowsize", "minintervallength", "zetak", "compressionflags", "version", "endianness", "graphclass":
-			if ok {
-				values[key] = strings.TrimSpace(value)
-			}
+		if key, value, ok := strings.Cut(in.Text(), "="); ok {
+			values[strings.TrimSpace(key)] = strings.TrimSpace(value)
 		}
 	}
 	if err := in.Err(); err != nil {
@@ -69,18 +64,16 @@ func (d *bvReader) configure(r io.Reader) error {
 	if c := values["graphclass"]; !strings.HasSuffix(c, "BVGraph") || values["version"] != "0" || values["endianness"] != "big" {
 		return fmt.Errorf("graph of class %.80q, version %.20q, endianness %.20q: want BVGraph, 0, big", c, values["version"], values["endianness"])
 	}
-	var k int64
 	for _, p := range []struct {
-		key   string
-		to    *int64
-		least int64
-		most  int64
+		key         string
+		to          *int64
+		least, most int64
 	}{
 		{"nodes", &d.pages, 0, math.MaxUint32},
 		{"arcs", &d.links, 0, math.MaxUint32},
 		{"windowsize", &d.window, 0, math.MaxInt32},
 		{"minintervallength", &d.leastRun, 0, math.MaxInt32},
-		{"zetak", &k, 1, 16},
+		{"zetak", &d.in.zetaK, 1, 16},
 	} {
 		n, err := strconv.ParseInt(values[p.key], 10, 64)
 		if err != nil || n < p.least || n > p.most {
@@ -88,15 +81,14 @@ func (d *bvReader) configure(r io.Reader) error {
 		}
 		*p.to = n
 	}
-	d.zetaK = int(k)
 
-	d.degree, d.reference, d.blockCount, d.block, d.residual = d.gamma, d.unary, d.gamma, d.gamma, d.zeta
-	var offsets func() uint64 // are in another file
-	parts := map[string]*func() uint64{
+	d.degree, d.reference, d.blockCount, d.block, d.residual = gamma, unary, gamma, gamma, zeta
+	var offsets code // they are in another file
+	parts := map[string]*code{
 		"OUTDEGREES": &d.degree, "REFERENCES": &d.reference, "BLOCK_COUNT": &d.blockCount, "BLOCKS": &d.block,
 		"RESIDUALS": &d.residual, "OFFSETS": &offsets,
 	}
-	codes := map[string]func() uint64{"UNARY": d.unary, "GAMMA": d.gamma, "DELTA": d.delta, "ZETA": d.zeta, "NIBBLE": d.nibble}
+	codes := map[string]code{"UNARY": unary, "GAMMA": gamma, "DELTA": delta, "ZETA": zeta, "NIBBLE": nibble}
 	for flag := range strings.SplitSeq(values["compressionflags"], "|") {
 		flag = strings.TrimSpace(flag)
 		if flag == "" {
@@ -115,11 +107,11 @@ func (d *bvReader) configure(r io.Reader) error {
 // page reads the list of the next page, i: what it copies of an earlier list, then intervals, then single links.
 func (d *bvReader) page(i int64) error {
 	g, start := d.g, len(d.g.To)
-	degree := d.number(d.degree)
-	room := min(d.links, freeLinks+linksPerByte*d.bytes) - int64(start)
+	degree := d.in.number(d.degree)
+	room := min(d.links, freeLinks+linksPerByte*d.in.bytes) - int64(start)
 	switch {
-	case d.err != nil || degree == 0:
-		return d.err
+	case d.in.err != nil || degree == 0:
+		return d.in.err
 	case degree > d.pages:
 		return fmt.Errorf("%d links, to %d pages", degree, d.pages)
 	case degree > room:
@@ -128,28 +120,16 @@ func (d *bvReader) page(i int64) error {
 	if err := d.copied(i, degree); err != nil {
 		return err
 	}
-	left := degree - int64(len(g.To)-start)
-	if left > 0 && d.leastRun > 0 {
-		next := i
-		for k := range d.number(d.gamma) {
-			next = d.follow(next, k == 0, d.gamma)
-			run := d.number(d.gamma) + d.leastRun
-			if d.err != nil || run > left || next < 0 || next+run > d.pages {
-				return errorOr(d.err, "interval from %d, of %d pages", next, run)
-			}
-			for range run {
-				g.To = append(g.To, uint32(next))
-				next++
-			}
-			left -= run
-			next++ // the page after an interval is in none, else they were one
+	if left := degree - int64(len(g.To)-start); left > 0 && d.leastRun > 0 {
+		if err := d.intervals(i, left); err != nil {
+			return err
 		}
 	}
 	next := i
-	for k := range left {
-		next = d.follow(next, k == 0, d.residual)
-		if d.err != nil || next < 0 || next >= d.pages {
-			return errorOr(d.err, "link to page %d of %d", next, d.pages)
+	for k := range degree - int64(len(g.To)-start) {
+		next = d.in.follow(next, k == 0, d.residual)
+		if d.in.err != nil || next < 0 || next >= d.pages {
+			return errorOr(d.in.err, "link to page %d of %d", next, d.pages)
 		}
 		g.To = append(g.To, uint32(next))
 		next++
@@ -161,7 +141,7 @@ func (d *bvReader) page(i int64) error {
 			return fmt.Errorf("link to page %d twice", list[k])
 		}
 	}
-	return d.err
+	return d.in.err
 }
 
 // copied appends what the list of page i, of so many links, has in common with that of an earlier page: blocks of it, every other one.
@@ -169,25 +149,25 @@ func (d *bvReader) copied(i, degree int64) error {
 	if d.window == 0 {
 		return nil
 	}
-	back := d.number(d.reference)
-	if d.err != nil || back == 0 {
-		return d.err
+	back := d.in.number(d.reference)
+	if d.in.err != nil || back == 0 {
+		return d.in.err
 	}
 	if back > d.window || back > i {
 		return fmt.Errorf("refers to the list %d pages before, beyond the window of %d", back, d.window)
 	}
 	from, start := d.g.Links(uint32(i-back)), len(d.g.To)
-	blocks := d.number(d.blockCount)
+	blocks := d.in.number(d.blockCount)
 	for k := int64(0); k <= blocks; k++ {
 		n := int64(len(from)) // the last block goes to the end
 		if k < blocks {
-			n = d.number(d.block)
+			n = d.in.number(d.block)
 			if k > 0 {
 				n++ // only the first may be empty
 			}
 		}
-		if d.err != nil || n > int64(len(from)) {
-			return errorOr(d.err, "block of %d links, of %d", n, len(from))
+		if d.in.err != nil || n > int64(len(from)) {
+			return errorOr(d.in.err, "block of %d links, of %d", n, len(from))
 		}
 		if k%2 == 0 {
 			d.g.To = append(d.g.To, from[:n]...)
@@ -200,13 +180,23 @@ func (d *bvReader) copied(i, degree int64) error {
 	return nil
 }
 
-// follow reads how far the next page is from where one was expected: the first of a list may lie before it.
-func (d *bvReader) follow(expected int64, first bool, code func() uint64) int64 {
-	n := d.number(code)
-	if !first {
-		return expected + n
+// intervals appends links of page i to stretches of pages, at most left of them.
+func (d *bvReader) intervals(i, left int64) error {
+	next := i
+	for k := range d.in.number(gamma) {
+		next = d.in.follow(next, k == 0, gamma)
+		run := d.in.number(gamma) + d.leastRun
+		if d.in.err != nil || run > left || next < 0 || next+run > d.pages {
+			return errorOr(d.in.err, "interval from %d, of %d pages", next, run)
+		}
+		left -= run
+		for range run {
+			d.g.To = append(d.g.To, uint32(next))
+			next++
+		}
+		next++ // the page after an interval is in none, else they were one
 	}
-	return expected + (n>>1 ^ -(n & 1)) // 0, -1, 1, -2, 2 ...
+	return d.in.err
 }
 
 // errorOr returns err, or an error with a text if it is nil.
@@ -219,22 +209,35 @@ func errorOr(err error, format string, args ...any) error {
 
 // A bitReader reads codes of numbers, bit by bit, the highest of a byte first. After an error all numbers are 0.
 type bitReader struct {
-	in    *bufio.Reader
+	r     *bufio.Reader
 	word  uint64 // its lowest have bits are the next
 	have  int
 	bytes int64 // that were read
 	err   error
+	zetaK int64
 }
+
+// A code is a way to write a number.
+type code func(*bitReader) uint64
 
 const maxBits = 40 // of a number; none above 2^33 has a meaning
 
 // number reads a number in a code; it is below 2^57, so that sums of two fit.
-func (b *bitReader) number(code func() uint64) int64 {
-	n := code()
+func (b *bitReader) number(c code) int64 {
+	n := c(b)
 	if b.err != nil {
 		return 0
 	}
 	return int64(n)
+}
+
+// follow reads how far the next page is from where one was expected: the first of a list may lie before it.
+func (b *bitReader) follow(expected int64, first bool, c code) int64 {
+	n := b.number(c)
+	if !first {
+		return expected + n
+	}
+	return expected + (n>>1 ^ -(n & 1)) // 0, -1, 1, -2, 2 ...
 }
 
 func (b *bitReader) fail(err error) {
@@ -246,7 +249,7 @@ func (b *bitReader) fail(err error) {
 // bits reads n bits, at most 56.
 func (b *bitReader) bits(n int) uint64 {
 	for b.have < n {
-		c, err := b.in.ReadByte()
+		c, err := b.r.ReadByte()
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
@@ -262,7 +265,7 @@ func (b *bitReader) bits(n int) uint64 {
 }
 
 // unary is as many 0 as the number says, and a 1.
-func (b *bitReader) unary() (n uint64) {
+func unary(b *bitReader) (n uint64) {
 	for b.bits(1) == 0 && b.err == nil {
 		n++
 	}
@@ -278,18 +281,18 @@ func (b *bitReader) after(n uint64) uint64 {
 	return 1<<n | b.bits(int(n))
 }
 
-func (b *bitReader) gamma() uint64 { return b.after(b.unary()) - 1 }
-func (b *bitReader) delta() uint64 { return b.after(b.gamma()) - 1 }
+func gamma(b *bitReader) uint64 { return b.after(unary(b)) - 1 }
+func delta(b *bitReader) uint64 { return b.after(gamma(b)) - 1 }
 
 // zeta is a unary number of groups of k bits, then the rest in minimal binary code.
-func (b *bvReader) zeta() uint64 {
-	groups := b.unary()
-	if groups > maxBits/uint64(b.zetaK) {
+func zeta(b *bitReader) uint64 {
+	groups := unary(b)
+	if groups > uint64(maxBits/b.zetaK) {
 		b.fail(errors.New("number of more than 40 bits"))
 		return 0
 	}
-	low := int(groups) * b.zetaK
-	n := b.bits(low + b.zetaK - 1)
+	low := int64(groups) * b.zetaK
+	n := b.bits(int(low + b.zetaK - 1))
 	if n < 1<<low {
 		return n + 1<<low - 1
 	}
@@ -297,7 +300,7 @@ func (b *bvReader) zeta() uint64 {
 }
 
 // nibble is groups of 3 bits, each after a bit that is 1 for the last.
-func (b *bitReader) nibble() (n uint64) {
+func nibble(b *bitReader) (n uint64) {
 	for last := uint64(0); last == 0 && b.err == nil; {
 		if n >= 1<<maxBits {
 			b.fail(errors.New("number of more than 40 bits"))

@@ -327,7 +327,7 @@ func TestWrongBVGraphs(t *testing.T) {
 		{set("nodes=4", "nodes=3"), content, "page 0: interval from 1, of 3 pages"},
 		{set("nodes=4", "nodes=1000000000"), content, "unexpected EOF"},
 		{properties, content[:1], "unexpected EOF"},
-		{properties, bytes.Repeat([]byte{0}, 100), "number of more than 40 bits"},
+		{properties, append(make([]byte, 100), 255), "number of more than 40 bits"},
 		{properties, stream(func(w *bvWriter) { numbers(w, 5) }), "page 0: 5 links, to 4 pages"},
 		{properties, stream(func(w *bvWriter) { numbers(w, 2); w.unary(1); numbers(w, 0, 0, 0) }), "page 0: refers to the list 1 pages before"},
 		{properties, stream(func(w *bvWriter) { numbers(w, 1); w.unary(0); numbers(w, 0); w.zeta(8) }), "page 0: link to page 4 of 4"},

@@ -12,13 +12,16 @@ import (
 // k^-exponent. The defaults are what Castillo 2004, section 2.1.3, has of the real Web; the mean of links is a usual one.
 type Model struct {
 	Pages, Hosts int     // at least one page for each host
-	Links        float64 // of a page, on average, at least 1; 0 means 10
+	Links        float64 // of a page, on average, at least 1; 0 means 10. Pages times Links is below 2^32
 	In           float64 // exponent of how many links lead to a page, above 2; 0 means 2.1
 	Out          float64 // exponent of how many links a page has, above 2; 0 means 2.7
 	Sites        float64 // exponent of how many pages a host has, above 1; 0 means 1.77
 	Away         float64 // about the share of links that lead to another host, below 1; 0 means .1
-	Lean         float64 // a host of s pages gets the links of other hosts in proportion to s^(1+Lean): above 0, large hosts have the pages of high Pagerank; below 0, small ones
 	Seed         uint64
+
+	// Lean is how site size and Pagerank are correlated: a host of s pages gets the links from other hosts in proportion to s^(1+Lean).
+	// At 0 pages of all hosts are alike; above 0 those of large hosts have more Pagerank, below 0 those of small ones.
+	Lean float64
 }
 
 // Generate makes a graph by copying: most links of a page are copied from another page of its host, and so pages that have many links
@@ -32,7 +35,7 @@ func Generate(m Model) *Graph {
 		return &Graph{}
 	}
 	w := newWeb(m)
-	order := slices.Clone(w.Host) // of arrival, by host
+	order := slices.Clone(w.g.Host) // of arrival, by host
 	w.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	for _, h := range order {
 		w.arrive(h)
@@ -48,9 +51,9 @@ const noLinks = .02
 
 // A web is a graph in the making. Its pages are numbered as in the graph, but the slice of their links has gaps.
 type web struct {
-	Graph
+	g          Graph
 	rng        *rand.Rand
-	has        []uint32  // how many links a page has so far; First and To have room for all that it will have
+	has        []uint32  // how many links a page has so far; g.First and g.To have room for all that it will have
 	start      []uint32  // the first page of each host, and the number of pages
 	arrived    []uint32  // how many of the pages of a host
 	weight     []float64 // weight[h] is how strongly hosts up to h attract links of others
@@ -67,25 +70,25 @@ func newWeb(m Model) *web {
 		has: make([]uint32, m.Pages), linked: make([]uint32, m.Pages)}
 	sum := 0.0
 	for h, size := range w.shuffled(drawn(hosts, m.Pages, m.Pages, cmp.Or(m.Sites, 1.77))) {
-		w.Hosts = append(w.Hosts, fmt.Sprintf("site%d.example", h))
+		w.g.Hosts = append(w.g.Hosts, fmt.Sprintf("site%d.example", h))
 		for range size {
-			w.Host = append(w.Host, uint32(h))
+			w.g.Host = append(w.g.Host, uint32(h))
 		}
-		w.start = append(w.start, uint32(len(w.Host)))
+		w.start = append(w.start, uint32(len(w.g.Host)))
 		sum += power(float64(size), 1+m.Lean)
 		w.weight = append(w.weight, sum)
 	}
 	const mostLinks = 4096 // of a page
-	w.First = make([]uint32, 1, m.Pages+1)
+	w.g.First = make([]uint32, 1, m.Pages+1)
 	total := uint32(0)
 	for i, n := range w.shuffled(drawn(m.Pages, int(mean*float64(m.Pages)/(1-noLinks)), max(min(m.Pages-1, mostLinks), 1), cmp.Or(m.Out, 2.7))) {
-		if uint32(i) != w.start[w.Host[i]] && w.rng.Float64() < noLinks || m.Pages == 1 {
+		if uint32(i) != w.start[w.g.Host[i]] && w.rng.Float64() < noLinks || m.Pages == 1 {
 			n = 0
 		}
 		total += uint32(n)
-		w.First = append(w.First, total)
+		w.g.First = append(w.g.First, total)
 	}
-	w.To = make([]uint32, total)
+	w.g.To = make([]uint32, total)
 
 	// What is copied grows in proportion to what there is. If that is a share c of all links, the exponent is 1 + 1/c. The link with which
 	// a page arrives is no copy; the rest of the share that is none leads to pages at random.
@@ -105,12 +108,14 @@ func (w *web) shuffled(numbers []int) []int {
 }
 
 // most returns how many links a page may have.
-func (w *web) most(page uint32) uint32 { return w.First[page+1] - w.First[page] }
+func (w *web) most(page uint32) uint32 { return w.g.First[page+1] - w.g.First[page] }
 
-func (w *web) links(page uint32) []uint32 { return w.To[w.First[page] : w.First[page]+w.has[page]] }
+func (w *web) links(page uint32) []uint32 {
+	return w.g.To[w.g.First[page] : w.g.First[page]+w.has[page]]
+}
 
 func (w *web) add(page, to uint32) {
-	w.To[w.First[page]+w.has[page]] = to
+	w.g.To[w.g.First[page]+w.has[page]] = to
 	w.has[page]++
 }
 
@@ -143,7 +148,7 @@ func (w *web) link(page, most uint32) {
 	if w.has[page] >= most {
 		return
 	}
-	host := w.Host[page]
+	host := w.g.Host[page]
 	w.round++
 	w.linked[page] = w.round
 	for _, to := range w.links(page) {
@@ -206,8 +211,8 @@ func (w *web) elsewhere(host uint32) (uint32, bool) {
 
 // graph closes the gaps.
 func (w *web) graph() *Graph {
-	g := w.Graph
-	g.To = w.To[:0]
+	g := w.g
+	g.To = w.g.To[:0]
 	for page := range uint32(len(w.has)) {
 		links := w.links(page)
 		slices.Sort(links)

@@ -19,7 +19,7 @@ func Exponent(values []int, least int) float64 {
 	if n == 0 {
 		return math.NaN()
 	}
-	likelihood := func(a float64) float64 { return -a*logs/n - math.Log(zeta(a, float64(least))) } // its logarithm, of one value; concave
+	likelihood := func(a float64) float64 { return -a*logs/n - math.Log(hurwitz(a, float64(least))) } // its logarithm, of one value; concave
 	low, high := 1+1e-9, 20.0
 	for high-low > 1e-9 {
 		third := (high - low) / 3
@@ -32,8 +32,8 @@ func Exponent(values []int, least int) float64 {
 	return low
 }
 
-// zeta is Hurwitz's function, the sum of k^-s for k = q, q+1, and so on: some terms, then Euler's and Maclaurin's formula for the rest.
-func zeta(s, q float64) (sum float64) {
+// hurwitz is Hurwitz's zeta function, the sum of k^-s for k = q, q+1, and so on: some terms, then Euler's and Maclaurin's formula for the rest.
+func hurwitz(s, q float64) (sum float64) {
 	for range 12 {
 		sum += math.Pow(q, -s)
 		q++
