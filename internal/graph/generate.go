@@ -20,7 +20,8 @@ type Model struct {
 	Seed         uint64
 
 	// Lean is how site size and Pagerank are correlated: a host of s pages gets the links from other hosts in proportion to s^(1+Lean).
-	// At 0 pages of all hosts are alike; above 0 those of large hosts have more Pagerank, below 0 those of small ones.
+	// At 0 these are spread over all pages alike, but pages of large hosts have more Pagerank all the same, since small hosts have too few
+	// pages to link to within; near -.8 pages of large and small hosts have the same, and the smaller Lean, the more have the small ones'.
 	Lean float64
 }
 
@@ -28,8 +29,9 @@ type Model struct {
 // get more; some lead to a page at random. A page arrives with a link from an earlier page of its host, and the first of a host is its
 // start page, from which the host's others can be reached. One page in 50 has no links.
 //
-// Pages have no paths. The graph is the same for the same Model on every machine. It has a few links less than Links says, because pages
-// of small hosts do not find enough. With fewer than 11 links a page, the exponent In is somewhat higher than asked for.
+// Pages have no paths. The graph is the same for the same Model on every machine. Pages of small hosts find too few links within and have
+// more to other hosts, so that of Away .1 becomes about .15. The law of links to a page is a power law from about 20 on, as that of
+// all models of copying, and with fewer than 11 links a page its exponent is somewhat higher than asked for.
 func Generate(m Model) *Graph {
 	if m.Pages < 1 {
 		return &Graph{}
@@ -79,9 +81,11 @@ func newWeb(m Model) *web {
 		w.weight = append(w.weight, sum)
 	}
 	const mostLinks = 4096 // of a page
+	degrees := w.shuffled(drawn(m.Pages, int(mean*float64(m.Pages)/(1-noLinks)), max(min(m.Pages-1, mostLinks), 1), cmp.Or(m.Out, 2.7)))
+	w.fit(degrees)
 	w.g.First = make([]uint32, 1, m.Pages+1)
 	total := uint32(0)
-	for i, n := range w.shuffled(drawn(m.Pages, int(mean*float64(m.Pages)/(1-noLinks)), max(min(m.Pages-1, mostLinks), 1), cmp.Or(m.Out, 2.7))) {
+	for i, n := range degrees {
 		if uint32(i) != w.start[w.g.Host[i]] && w.rng.Float64() < noLinks || m.Pages == 1 {
 			n = 0
 		}
@@ -105,6 +109,24 @@ func newWeb(m Model) *web {
 func (w *web) shuffled(numbers []int) []int {
 	w.rng.Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
 	return numbers
+}
+
+// fit exchanges numbers of links between pages, so that few pages have more than half as many as their host has pages.
+func (w *web) fit(degrees []int) {
+	for i := range degrees {
+		for range 8 {
+			j := w.rng.Uint32N(uint32(len(degrees)))
+			if n := degrees[i]; 2*n > w.pages(uint32(i)) && n > degrees[j] && 2*n <= w.pages(j) {
+				degrees[i], degrees[j] = degrees[j], n
+			}
+		}
+	}
+}
+
+// pages returns how many the host of a page has.
+func (w *web) pages(page uint32) int {
+	host := w.g.Host[page]
+	return int(w.start[host+1] - w.start[host])
 }
 
 // most returns how many links a page may have.
@@ -149,6 +171,7 @@ func (w *web) link(page, most uint32) {
 		return
 	}
 	host := w.g.Host[page]
+	whole := w.start[host]+w.arrived[host] == w.start[host+1]
 	w.round++
 	w.linked[page] = w.round
 	for _, to := range w.links(page) {
@@ -159,7 +182,7 @@ func (w *web) link(page, most uint32) {
 	for try := uint32(0); try < tries && w.has[page] < most; try++ {
 		to, ok, choice := uint32(0), false, w.rng.Float64()
 		switch {
-		case choice < w.away || try > tries/2: // a small host has no more pages
+		case choice < w.away || whole && try > tries/2: // a small host has no more pages
 			to, ok = w.elsewhere(host)
 		case choice < w.away+w.near:
 			to, ok = w.anyOf(host), true

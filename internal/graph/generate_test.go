@@ -34,7 +34,7 @@ func TestGeneratedWebIsLikeTheRealOne(t *testing.T) {
 		least           int
 		want, tolerance float64
 	}{
-		{"in-degree", in, 10, 2.1, .1},
+		{"in-degree", in, 20, 2.1, .1},
 		{"out-degree", out, 10, 2.7, .15},
 		{"pages of a host", sites, 1, 1.77, .1},
 	} {
@@ -57,8 +57,8 @@ func TestGeneratedWebIsLikeTheRealOne(t *testing.T) {
 	if mean < 9.5 || mean > 10.2 {
 		t.Errorf("%.2f links a page, want 10", mean)
 	}
-	if share := float64(within) / float64(len(g.To)); share < .75 || share > .95 {
-		t.Errorf("%.3f of the links stay within a host, want about .9", share)
+	if share := float64(within) / float64(len(g.To)); share < .8 || share > .92 {
+		t.Errorf("%.3f of the links stay within a host, want about .85", share)
 	}
 	if n := g.Reachable(g.Starts()).Len(); n < 199_900 {
 		t.Errorf("%d of %d pages can be reached", n, g.Len())
@@ -111,7 +111,7 @@ func TestGenerateIsRepeatable(t *testing.T) {
 		fmt.Fprint(h, g.First, g.To, g.Host)
 		return fmt.Sprintf("%x", h.Sum64())
 	}
-	if got := sum(1); got != "TODO" {
+	if got := sum(1); got != "bcebe0e8b25e5a22" {
 		t.Errorf("the graph has changed: %s", got)
 	}
 	if sum(2) == sum(1) {

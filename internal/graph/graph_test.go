@@ -226,7 +226,7 @@ func TestRecordedGraphs(t *testing.T) {
 		pages, links, hosts int
 	}{
 		{"debian-docs-web", 123_876, 3_899_370, 33},
-		{"hollins-edu", 6_012, 23_875, 2},
+		{"hollins-edu", 6_012, 23_875, 4}, // two of them real: two URLs of the recording are cut off
 		{"epa", 4_772, 8_965, 3_220},
 		{"toronto-automobiles", 3_460, 12_796, 1_844},
 		{"toronto-cheese", 3_266, 11_660, 1_873},
