@@ -20,7 +20,9 @@ const (
 
 // ReadBV reads a graph in the format of Boldi and Vigna ("The WebGraph Framework I: Compression Techniques", WWW 2004), version 0, as
 // the WebGraph framework writes it in Java: X.properties and X.graph. The offsets of its lists are not needed. All codes of the
-// framework are read but Golomb's. All pages are of one host whose name is unknown.
+// framework are read but Golomb's. All pages are of one host whose name is unknown. Memory is bounded by the length of the graph.
+//
+// It was tested with the example of that paper and with a writer of our own, not yet with a file that the framework wrote.
 func ReadBV(properties, graph io.Reader) (*Graph, error) {
 	d := &bvReader{in: bitReader{r: bufio.NewReaderSize(graph, 64<<10)}, g: &Graph{First: []uint32{0}}}
 	if err := d.configure(properties); err != nil {
