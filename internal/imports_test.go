@@ -35,6 +35,7 @@ var ours = map[string][]string{
 	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/doors", "server/manifest", "server/versions", "internal/pause"},
 	"internal/sitetest/warctest":   {"internal/coding", "internal/warc"},
 	"internal/coding":              {},
+	"internal/graph":               {"internal/coding"},
 	"internal/atomicfile":          {},
 	"internal/maintext":            {"protocol"},
 	"internal/sitemap":             {"protocol", "internal/xmlpull"},

@@ -1,0 +1,119 @@
+package graph
+
+import (
+	"math"
+	"sort"
+)
+
+// Exponent returns the a with which whole numbers that occur in proportion to k^-a, for all k from least on, would most likely be the
+// given values; smaller values than least, which is 1 or more, are left aside. The result lies between 1 and 20, and is NaN without values.
+func Exponent(values []int, least int) float64 {
+	least = max(least, 1)
+	var n, logs float64
+	for _, v := range values {
+		if v >= least {
+			n++
+			logs += math.Log(float64(v))
+		}
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	likelihood := func(a float64) float64 { return -a*logs/n - math.Log(hurwitz(a, float64(least))) } // its logarithm, of one value; concave
+	low, high := 1+1e-9, 20.0
+	for high-low > 1e-9 {
+		third := (high - low) / 3
+		if likelihood(low+third) < likelihood(high-third) {
+			low += third
+		} else {
+			high -= third
+		}
+	}
+	return low
+}
+
+// hurwitz is Hurwitz's zeta function, the sum of k^-s for k = q, q+1, and so on: some terms, then Euler's and Maclaurin's formula for the rest.
+func hurwitz(s, q float64) (sum float64) {
+	for range 12 {
+		sum += math.Pow(q, -s)
+		q++
+	}
+	return sum + math.Pow(q, -s)*(q/(s-1)+.5+s/(12*q)-s*(s+1)*(s+2)/(720*q*q*q))
+}
+
+// drawn returns n whole numbers from 1 to most, in increasing order, that follow a power law from some least number on and sum to total,
+// or to as near to it as such numbers can. They are the law's quantiles, so the largest is always as large as is to be expected.
+func drawn(n, total, most int, exponent float64) []int {
+	weight := make([]float64, most+1) // weight[k] is that of 1 to k
+	for k := 1; k <= most; k++ {
+		weight[k] = weight[k-1] + float64(power(float64(k), -exponent))
+	}
+	// quantiles calls f with each number and how many of it there are, if the law has the weights from below on, up to the number most.
+	quantiles := func(below float64, most int, f func(k, count int)) {
+		done := 0
+		for k := 1; done < n; k++ {
+			upTo := n
+			if k < most {
+				upTo = int(float64(n)*max(weight[k]-below, 0)/(weight[most]-below) + .5)
+			}
+			if upTo > done {
+				f(k, upTo-done)
+				done = upTo
+			}
+		}
+	}
+	tooMuch := func(below float64, most int) bool {
+		sum := 0
+		quantiles(below, most, func(k, count int) { sum += k * count })
+		return sum > total
+	}
+	// The sum grows with both ends of the law. If the whole law is too much, its upper end is lowered, else its lower end is raised.
+	below := 0.0
+	if tooMuch(0, most) {
+		most = max(sort.Search(most, func(m int) bool { return m > 0 && tooMuch(0, m) })-1, 1)
+	} else {
+		high := weight[most-1]
+		for range 60 {
+			if middle := (below + high) / 2; tooMuch(middle, most) {
+				high = middle
+			} else {
+				below = middle
+			}
+		}
+	}
+	numbers := make([]int, 0, n)
+	sum := 0
+	quantiles(below, most, func(k, count int) {
+		sum += k * count
+		for range count {
+			numbers = append(numbers, k)
+		}
+	})
+	for k := 0; sum < total; k++ { // the little that is missing is spread over the largest hundredth
+		numbers[n-1-k%(n/100+1)]++
+		sum++
+	}
+	return numbers
+}
+
+// power is x to the y, for x > 0. math.Pow may differ in its last bits between machines, and a generated graph must not; here every
+// product is rounded before something is added, which keeps compilers from doing both at once.
+func power(x, y float64) float64 {
+	m, e := math.Frexp(x)
+	if m < math.Sqrt2/2 {
+		m, e = 2*m, e-1
+	}
+	z := (m - 1) / (m + 1) // the logarithm of m is 2(z + z^3/3 + z^5/5 ...)
+	square, series := float64(z*z), 0.0
+	for k := 23; k > 0; k -= 2 {
+		series = float64(series*square) + 1/float64(k)
+	}
+	log := float64(y * (float64(float64(e)*math.Ln2) + float64(2*z*series)))
+	twos := math.Floor(log/math.Ln2 + .5)
+	rest := log - float64(twos*math.Ln2)
+	exp := 1.0
+	for k := 17; k > 0; k-- {
+		exp = 1 + float64(exp*rest)/float64(k)
+	}
+	return math.Ldexp(exp, int(twos))
+}
