@@ -39,8 +39,8 @@ import (
 // and webhooks, proxies before the notifier and pages by language (6,000), and what a crawler can be told of constants, encodings,
 // proxies and requests (2,300); by 30,100, and exported names by 101, for the pages of --admin (8,000 for what both share and the
 // notifier's, 10,000 for the crawler's with pause, resume, rate and scope), limits of start pages, links as browsers read them, cookies
-// and client certificates (6,500), and sites that move (4,300, and 15 lines of the specification, in one file); by 7,800, and exported names by 15, for package graph: webs on which a
-// crawl is simulated, recorded and generated.
+// and client certificates (6,500), and sites that move (4,300, and 15 lines of the specification, in one file);
+// by 7,800, and exported names by 15, for package graph: webs on which a crawl is simulated, recorded and generated.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,

@@ -148,7 +148,7 @@ func (c *stampedConn) receive(p []byte) (n int, at span, err error) {
 }
 
 // beforeEnd returns by when the last data had arrived if the other side has ended the connection since: then the kernel's
-// timestamp may be that of the end. Its other clock, of data alone, has a resolution of up to 10 ms.
+// timestamp may be that of the end. TCP_INFO has the time of the data alone, to within 10 ms.
 func (c *stampedConn) beforeEnd() (at time.Time, ended bool) {
 	c.raw.Control(func(fd uintptr) {
 		var one [1]byte

@@ -5,23 +5,32 @@ package anysite
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
+
+// issued returns a certificate for a server of the test.
+func issued(t *testing.T) []tls.Certificate {
+	ca, err := newCertificates(filepath.Join(t.TempDir(), "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ca.of("127.0.0.1", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []tls.Certificate{c}
+}
 
 // Three requests of one HTTP/2 connection are waiting when the tap reads: for each the tap knows the interval
 // in which it arrived, and for the last the moment, in whatever order their handlers start.
@@ -31,15 +40,7 @@ func TestRequestsInOneReadKeepTheirTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{}, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln.tls = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2"}}
+	ln.tls = &tls.Config{Certificates: issued(t), NextProtos: []string{"h2"}}
 
 	shaken, sent := make(chan error, 1), make(chan error, 1)
 	paths := []string{"/news?wait=30", "/about", "/robots.txt"}
@@ -108,44 +109,59 @@ func TestRequestsInOneReadKeepTheirTimes(t *testing.T) {
 // A client that sends a request and ends its connection while the server is busy sent the request when it did, and not when
 // the connection ended or the handler started.
 func TestRequestOfClosedConnectionKeepsItsTime(t *testing.T) {
-	for _, early := range []bool{false, true} { // early: the server has read the request before the connection ends
-		ln, err := listenStamped("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var at time.Time
-		started, done := make(chan struct{}), make(chan struct{})
-		s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			close(started)
-			<-r.Context().Done() // the server has seen the end
-			at, _ = arrived(r)
-			close(done)
-		}), ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, cameKey{}, c) }}
-		c, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = c.Write([]byte("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"))
-		sent := time.Now()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if early {
-			go s.Serve(ln)
-			<-started
-		}
-		c.SetReadDeadline(sent.Add(300 * time.Millisecond))
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
-		c.Close()
-		if !early {
-			go s.Serve(ln)
-		}
-		<-done
-		if late := at.Sub(sent); late > 150*time.Millisecond || late < -time.Minute {
-			t.Errorf("read early %t: the request is stamped %s after it was sent", early, late)
-		}
-		s.Close()
+	for _, c := range []struct {
+		name   string
+		secure bool
+		early  bool // the server has read the request before the connection ends
+	}{{"read with the end", false, false}, {"read before the end", false, true}, {"over TLS", true, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			ln, err := listenStamped("127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.secure {
+				ln.tls = &tls.Config{Certificates: issued(t)}
+			}
+			var at time.Time
+			started, done, served := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				close(started)
+				<-r.Context().Done() // the server has seen the end
+				at, _ = arrived(r)
+				close(done)
+			}), ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, cameKey{}, c) }}
+			serve := func() { go func() { served <- s.Serve(ln) }() }
+			if c.early {
+				serve()
+			}
+			conn, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.secure {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
+			if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")); err != nil {
+				t.Fatal(err)
+			}
+			sent := time.Now()
+			if c.early {
+				<-started
+			}
+			conn.SetReadDeadline(sent.Add(300 * time.Millisecond)) // the two times must differ by more than the tolerance below
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+			conn.Close()
+			if !c.early {
+				serve()
+			}
+			<-done
+			if late := at.Sub(sent); late > 150*time.Millisecond || late < -time.Minute {
+				t.Errorf("the request is stamped %s after it was sent", late)
+			}
+			s.Close()
+			<-served
+		})
 	}
 }

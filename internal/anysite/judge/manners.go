@@ -128,10 +128,9 @@ type access struct {
 	might time.Time // the earliest moment at which the access before it allowed this one
 }
 
-// stamped is how much later than it was sent a request may be stamped: over the loopback interface the kernel
-// stamps the data when it receives it, and on a busy machine that thread waits for a processor (80 ms have
-// been seen). This makes every gap longer, except those that begin when a request was sent and not with its
-// response: after a long poll, and at the rate of a welcome.
+// stamped is how much later than it was sent a request may be stamped. It matters where a gap begins when a request was sent,
+// and not with its response: after a long poll, and at the rate of a welcome. 80 ms were seen while the tap took the end of a
+// connection for the time of its last request, which it does no more: less may do now.
 const stamped = 100 * time.Millisecond
 
 // sent returns the earliest moment at which the request may have been sent.
