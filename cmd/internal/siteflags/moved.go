@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -50,7 +51,7 @@ func exists(file string) bool {
 }
 
 // canonicalHere wraps a Features for a site that has moved to a base: a canonical URL at a former one names the page that is there now.
-func canonicalHere(features Features, base string, former []string) Features {
+func canonicalHere(features forms.Features, base string, former []string) forms.Features {
 	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
 		got, err := features(pageURL, page, whole)
 		for _, was := range former {
