@@ -67,6 +67,7 @@ crawler must be running on DIR.
 
     crawler accept https://www.example.org --into crawl/`,
 		Args:     []string{"ORIGIN"},
+		Last:     "into",
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags:    c.flags(),
@@ -97,6 +98,7 @@ It prints every rule, estimate and signal for or against fetching the page.
 
     crawler why https://www.example.org/news/ --into crawl/`,
 		Args:     []string{"URL"},
+		Last:     "into",
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags:    c.flags(command.Bind("json", &asJSON, "print the explanation as JSON")),
@@ -149,6 +151,7 @@ func get() *command.Command {
 
 Older versions are available as long as their WARC files exist.`,
 		Args:     []string{"URL"},
+		Last:     "into",
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: c.flags(

@@ -42,6 +42,7 @@ type Command struct {
 	Help    string // teaches by example
 
 	Args     []string                          // names of the required arguments; a last "..." allows any number of others
+	Last     string                            // name of the option that one more argument sets too, such as that of DIR; empty if none
 	Flags    []Flag                            // the options, besides those that every command has
 	Required []string                          // options that must not be empty
 	LogLevel slog.Level                        // default of --log-level
@@ -219,6 +220,12 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 		return nil, Misusef("unknown command %s%s", rest[0], didYouMean("", rest[0], slices.Values(c.names())))
 	case c.Run == nil:
 		return nil, Misusef("missing command: want one of %s", strings.Join(c.names(), ", "))
+	}
+	if n := len(c.Args); c.Last != "" && len(rest) == n+1 && p.fs.Lookup(c.Last).Value.String() == "" {
+		if err := p.fs.Set(c.Last, rest[n]); err != nil {
+			return nil, Misusef("%q: %w", rest[n], err)
+		}
+		rest = rest[:n]
 	}
 	// The command line has been read; options that it did not set may come from the environment and the file.
 	p.fs.Visit(func(f *flag.Flag) { p.typed[f.Name] = true })

@@ -18,6 +18,9 @@ func (f *Flags) MovedFrom() []string { return f.journal.Former }
 
 // canonicalFormer brings them to their published form.
 func (f *Flags) canonicalFormer() (err error) {
+	if n := len(f.journal.Former); n > protocol.MaxReplaces { // before the state is moved: its manifest could not be written
+		return command.Misusef("--moved-from: %d former addresses, and a manifest names at most %d: leave out the oldest", n, protocol.MaxReplaces)
+	}
 	path := f.Base[len(protocol.Origin(f.Base)):]
 	for i, was := range f.journal.Former {
 		if was, err = canonicalBase("moved-from", was); err != nil {

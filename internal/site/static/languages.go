@@ -29,12 +29,25 @@ func listingOf(it *protocol.Item) listing {
 	main, _, _ := strings.Cut(it.Language, "-")
 	parts := strings.Split(after, ".")
 	for i, part := range parts {
-		if strings.EqualFold(part, it.Language) || strings.EqualFold(part, main) {
+		if tag := tagOf(part); strings.EqualFold(tag, it.Language) || strings.EqualFold(tag, main) {
 			l.language, l.twins = it.Language, l.near+"."+strings.Join(slices.Delete(parts, i, i+1), ".")
 			break
 		}
 	}
 	return l
+}
+
+// tagOf returns the language tag of an extension: those of Apache's own configuration are others for three languages, since .pl is a program.
+func tagOf(ext string) string {
+	switch strings.ToLower(ext) {
+	case "cz":
+		return "cs"
+	case "dk":
+		return "da"
+	case "po":
+		return "pl"
+	}
+	return ext
 }
 
 // maxTwins is how many entries are kept until their twins are known: those with one beginning follow each other.
