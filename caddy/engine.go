@@ -81,7 +81,7 @@ func (e *engine) wire() error {
 	on, _ := forms.Preset(e.Preset) // which check knows
 	e.forms = forms.New(on, forms.Site{Base: e.Base, State: e.State, Inventory: e.docroot, Docroot: e.docroot, Journal: e.journal,
 		Evidence: shown, Where: new(cel.Expressions).Compile, Log: e.log})
-	inv := e.forms.Inventory()
+	inv := e.forms.Inventory
 	snapshot := &manifest.Snapshot{Path: e.Out, Manifest: doors.Describe(e.Base), Public: inv.Public}
 	e.publisher = &server.Publisher{Inventory: inv, Journal: e.journal, Snapshot: snapshot, Log: e.log}
 	e.publisher.Pace.Grace, e.publisher.Pages.Heal = time.Duration(e.Grace), e.Heal

@@ -167,7 +167,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	p := d.site.Publisher(f.Inventory(), journal, env.Log)
+	p := d.site.Publisher(f.Inventory, journal, env.Log)
 	public := p.Inventory.Public
 	snapshot := p.Snapshot
 	d.limits.Hurry = d.site.Hurry

@@ -63,11 +63,7 @@ type doctor struct {
 	listen    string
 	lookEvery time.Duration
 
-	examined
-}
-
-// examined is what one examination has found.
-type examined struct {
+	// What the last examination has found.
 	status   server.Status    // zero if the state cannot be read
 	held     bool             // a process has the state open
 	notifier bool             // and it is a notifier
@@ -119,7 +115,6 @@ func (d *doctor) run(ctx context.Context) error {
 	d.examine(ctx, &forms)
 	// Right after a start, a process does not answer yet, or has not published yet. What takes long has waited already.
 	if d.faults() > 0 && time.Since(begin) < doctorWait && pause.For(ctx, pause.AtMost(doctorAgain, site.Hurry)) {
-		d.examined = examined{}
 		d.examine(ctx, &forms)
 	}
 	if ctx.Err() != nil {
@@ -185,6 +180,7 @@ func (d *doctor) print() error {
 // state checks that the state can be read, whose it is, and when the site was scanned last.
 func (d *doctor) state(ctx context.Context) {
 	site := &d.job.site
+	d.notifier, d.first, d.shown, d.found = false, false, nil, nil
 	var err error
 	asking, stop := context.WithTimeout(ctx, doctorWait)
 	defer stop()

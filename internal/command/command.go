@@ -222,9 +222,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 		return nil, Misusef("missing command: want one of %s", strings.Join(c.names(), ", "))
 	}
 	if n := len(c.Args); c.Last != "" && len(rest) == n+1 && p.fs.Lookup(c.Last).Value.String() == "" {
-		if err := p.fs.Set(c.Last, rest[n]); err != nil {
-			return nil, Misusef("%q: %w", rest[n], err)
-		}
+		p.fs.Set(c.Last, rest[n]) // a string
 		rest = rest[:n]
 	}
 	// The command line has been read; options that it did not set may come from the environment and the file.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -41,50 +42,57 @@ type Site struct {
 
 // Forms are the deliveries besides notices of changes. What is nil is not delivered.
 type Forms struct {
-	Evidence *evidence.Keeper
-	Versions *versions.Store
-	Pages    *versions.Handler // requests for the pages' own URLs
-	Archive  *archive.Maker
+	Inventory inventory.Inventory // the site's, without pages that the web server refuses; versions are stored as files are read
+	Evidence  *evidence.Keeper
+	Versions  *versions.Store
+	Pages     *versions.Handler // requests for the pages' own URLs
+	Archive   *archive.Maker
 
 	on          Options
 	site        Site
-	public      func(url string) bool
 	deliverable content.Pages // those of Versions whose content may be delivered
 }
 
 // New makes the forms that are on, and starts none. An archive whose directory cannot be used is left out, with a warning.
 func New(on Options, site Site) *Forms {
-	f := &Forms{Evidence: site.Evidence, on: on, site: site, public: site.Inventory.Public}
+	f := &Forms{Inventory: site.Inventory, Evidence: site.Evidence, on: on, site: site}
+	public := site.Inventory.Public
 	if f.Evidence != nil {
 		f.Evidence.Meta = !on.Pages && !on.Archive
-		f.public = f.Evidence.Watching(site.Inventory).Public
+		public = f.Evidence.Watching(site.Inventory).Public
 	}
 	// The content of pages that are not files has to be stored when it is fetched: there is no other way to get it.
 	if on.Versions > 0 || site.Docroot != nil && (on.Pages || on.Archive || on.Serve) {
-		f.Versions = &versions.Store{Journal: site.Journal, Public: f.public, MaxBytes: on.Versions, Log: site.Log}
+		f.Versions = &versions.Store{Journal: site.Journal, Public: public, MaxBytes: on.Versions, Log: site.Log}
 		if on.Versions > 0 {
 			f.Versions.Dir = site.State + ".versions"
 		}
 		if site.Docroot != nil {
 			f.Versions.Open = site.Docroot.OpenPage
 		}
+		if site.Docroot != nil && on.Versions > 0 {
+			f.Inventory = f.Versions.Keeping(f.Inventory)
+		}
 		if f.deliverable = f.Versions; f.Evidence != nil {
 			f.deliverable = f.Evidence.Gate(f.Versions)
 		}
 	}
+	if f.Evidence != nil {
+		f.Inventory = f.Evidence.Watching(f.Inventory)
+	}
 	if on.Serve {
-		f.Pages = &versions.Handler{Store: f.Versions, Journal: site.Journal, Base: site.Base, Public: f.public}
+		f.Pages = &versions.Handler{Store: f.Versions, Journal: site.Journal, Base: site.Base, Public: public}
 	}
 	if on.Archive {
-		f.Archive = f.archive()
+		f.Archive = f.archive(public)
 	}
 	return f
 }
 
 // archive returns the maker of archives; nil if there can be none.
-func (f *Forms) archive() *archive.Maker {
+func (f *Forms) archive(public func(url string) bool) *archive.Maker {
 	s, e := &f.site, f.Evidence
-	m := &archive.Maker{Dir: s.State + ".archive", Base: s.Base, Journal: s.Journal, Pages: f.deliverable, Public: f.public, Share: f.on.Share, Every: s.Hurry, MaxAge: s.Hurry, Logger: s.Log}
+	m := &archive.Maker{Dir: s.State + ".archive", Base: s.Base, Journal: s.Journal, Pages: f.deliverable, Public: public, Share: f.on.Share, Every: s.Hurry, MaxAge: s.Hurry, Logger: s.Log}
 	m.NoArchive = func(item *protocol.Item, page []byte) bool {
 		isHTML := item.Type == "text/html" || item.Type == "application/xhtml+xml"
 		return e != nil && e.NoArchive(item.URL) || isHTML && html.Read(item.URL, page, html.Options{}).NoArchive
@@ -98,18 +106,6 @@ func (f *Forms) archive() *archive.Maker {
 		return nil
 	}
 	return m
-}
-
-// Inventory returns the site's inventory without pages that the web server refuses; versions of the other files are stored as they are read.
-func (f *Forms) Inventory() inventory.Inventory {
-	inv := f.site.Inventory
-	if f.site.Docroot != nil && f.on.Versions > 0 {
-		inv = f.Versions.Keeping(inv)
-	}
-	if f.Evidence != nil {
-		inv = f.Evidence.Watching(inv)
-	}
-	return inv
 }
 
 // Offer adds the forms to a notifier with a manifest.
@@ -227,4 +223,20 @@ func (f *Forms) Status(n *doors.Notifier) Status {
 		s.Archive = &a
 	}
 	return s
+}
+
+// Features reads what a page declares of itself, as Site.Features of package server does.
+type Features = func(url string, page []byte, whole bool) (inventory.Features, error)
+
+// ReadFeatures returns a Features that also digests the main text without what the masks match. The text of a
+// truncated page is not digested, since it is incomplete.
+func ReadFeatures(masks maintext.Masks) Features {
+	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
+		p := html.Read(pageURL, page, html.Options{Text: whole})
+		f := inventory.Features{Title: p.Title, NoIndex: p.NoIndex || html.Expired(p.UnavailableAfter, time.Now()), UnavailableAfter: p.UnavailableAfter, Language: p.Language, Canonical: p.Canonical}
+		if whole {
+			f.Text, f.Sketch = masks.Read(p.Text)
+		}
+		return f, nil
+	}
 }

@@ -1,6 +1,7 @@
 package static
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -29,25 +30,13 @@ func listingOf(it *protocol.Item) listing {
 	main, _, _ := strings.Cut(it.Language, "-")
 	parts := strings.Split(after, ".")
 	for i, part := range parts {
-		if tag := tagOf(part); strings.EqualFold(tag, it.Language) || strings.EqualFold(tag, main) {
+		tag := cmp.Or(map[string]string{"cz": "cs", "dk": "da", "po": "pl"}[strings.ToLower(part)], part) // as Apache's own configuration names them
+		if strings.EqualFold(tag, it.Language) || strings.EqualFold(tag, main) {
 			l.language, l.twins = it.Language, l.near+"."+strings.Join(slices.Delete(parts, i, i+1), ".")
 			break
 		}
 	}
 	return l
-}
-
-// tagOf returns the language tag of an extension: those of Apache's own configuration are others for three languages, since .pl is a program.
-func tagOf(ext string) string {
-	switch strings.ToLower(ext) {
-	case "cz":
-		return "cs"
-	case "dk":
-		return "da"
-	case "po":
-		return "pl"
-	}
-	return ext
 }
 
 // maxTwins is how many entries are kept until their twins are known: those with one beginning follow each other.
