@@ -41,15 +41,14 @@ type Manifest struct {
 	// before it opens one, the caller checks its origin.
 	Stream, Changes, Discovery string
 
-	// Replaces are the base URLs that the site had before it moved to Base, at most MaxReplaces:
+	// Replaces are the base URLs that the site had before it moved to Base, at most 16:
 	// a writer refuses more, a reader ignores them. What was below one of them is now at
 	// the same path below Base. That is a claim, and worth nothing unless the old address
 	// redirects here.
 	Replaces []string
 }
 
-// MaxReplaces bounds the Replaces of a [Manifest].
-const MaxReplaces = 16
+const maxReplaces = 16
 
 // ErrTruncated is wrapped by the last error of [ManifestReader.Next] for a
 // manifest that says it is complete and is well-formed, but whose number of

@@ -125,7 +125,7 @@ func (h *headDraft) take(el *etree.Element, base string) bool {
 	case nsParley + " discovery":
 		m.Discovery, _ = canonicalURL(base, rdfResource(el), "http", "https")
 	case nsTerms + " replaces":
-		if u, err := canonicalURL(base, rdfResource(el), "http", "https"); err == nil && len(m.Replaces) < MaxReplaces {
+		if u, err := canonicalURL(base, rdfResource(el), "http", "https"); err == nil && len(m.Replaces) < maxReplaces {
 			m.Replaces = append(m.Replaces, u)
 		}
 	default:

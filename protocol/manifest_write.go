@@ -139,8 +139,8 @@ func (w *manifestWriter) head(m Manifest) error {
 		}
 		w.resource(door.name, door.url)
 	}
-	if len(m.Replaces) > MaxReplaces {
-		return fmt.Errorf("%d former base URLs, more than %d", len(m.Replaces), MaxReplaces)
+	if len(m.Replaces) > maxReplaces {
+		return fmt.Errorf("%d former base URLs, more than %d", len(m.Replaces), maxReplaces)
 	}
 	for _, u := range m.Replaces {
 		if err := w.urls.check(u); err != nil {

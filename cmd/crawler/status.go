@@ -31,7 +31,7 @@ the copy of "crawler follow". The command asks a running crawler, or else reads
 the state.
 
     crawler status crawl/`,
-		Last:     "into",
+		Args:     []string{"--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: []command.Flag{

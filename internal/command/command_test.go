@@ -407,7 +407,7 @@ func TestLastArgumentSetsAnOption(t *testing.T) {
 		var out strings.Builder
 		tool := func() *command.Command {
 			into := ""
-			return &command.Command{Name: "tool", Args: []string{"PAGE"}, Last: "into", Required: []string{"into"}, Flags: []command.Flag{command.Bind("into", &into, "`DIR`")},
+			return &command.Command{Name: "tool", Args: []string{"PAGE", "--into"}, Required: []string{"into"}, Flags: []command.Flag{command.Bind("into", &into, "`DIR`")},
 				Run: func(_ context.Context, env *command.Env) error {
 					_, err := fmt.Fprint(env.Stdout, into, " ", env.Args)
 					return err

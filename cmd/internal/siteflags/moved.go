@@ -16,10 +16,13 @@ import (
 // MovedFrom returns the base URLs that the site had before.
 func (f *Flags) MovedFrom() []string { return f.journal.Former }
 
+// maxFormer is how many former base URLs a manifest names: see [protocol.Manifest.Replaces].
+const maxFormer = 16
+
 // canonicalFormer brings them to their published form.
 func (f *Flags) canonicalFormer() (err error) {
-	if n := len(f.journal.Former); n > protocol.MaxReplaces { // before the state is moved: its manifest could not be written
-		return command.Misusef("--moved-from: %d former addresses, and a manifest names at most %d: leave out the oldest", n, protocol.MaxReplaces)
+	if n := len(f.journal.Former); n > maxFormer { // before the state is moved: its manifest could not be written
+		return command.Misusef("--moved-from: %d former addresses, and a manifest names at most %d: leave out the oldest", n, maxFormer)
 	}
 	path := f.Base[len(protocol.Origin(f.Base)):]
 	for i, was := range f.journal.Former {
