@@ -13,11 +13,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/inventory"
 )
 
 // options are those of the notifier that a site needs; what they mean is there. Base and Docroot are required.
@@ -79,12 +78,13 @@ func (o *options) check() (err error) {
 			return err
 		}
 	}
-	if isBelow(o.Docroot, o.State) {
+	if _, inside, err := command.Below(o.Docroot, o.State); err != nil {
+		return err
+	} else if inside {
 		return fmt.Errorf("state %s is inside the docroot, where everybody could fetch it: name a file outside", o.State)
 	}
-	switch o.Preset = cmp.Or(o.Preset, "moderate"); o.Preset {
-	case "low", "moderate", "high":
-	default:
+	o.Preset = cmp.Or(o.Preset, "moderate")
+	if _, ok := forms.Preset(o.Preset); !ok {
 		return fmt.Errorf("preset %s: want low, moderate or high", o.Preset)
 	}
 	if o.Grace = cmp.Or(o.Grace, caddy.Duration(time.Minute)); o.Grace < 0 {
@@ -93,36 +93,10 @@ func (o *options) check() (err error) {
 	return o.site(nil, nil).Check()
 }
 
-// isBelow reports whether a file that need not exist yet is below a directory, through symbolic links too.
-func isBelow(dir, file string) bool {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	for at, rest := file, ""; at != filepath.Dir(at); at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			file = filepath.Join(real, rest)
-			break
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
-	}
-	rel, err := filepath.Rel(dir, file)
-	return err == nil && filepath.IsLocal(rel)
-}
-
 // site returns the docroot as the notifier publishes it.
 func (o *options) site(j *server.Journal, log *slog.Logger) *server.Site {
-	s := &server.Site{Docroot: o.Docroot, Base: o.Base, Journal: j, Features: features, Log: log}
+	s := &server.Site{Docroot: o.Docroot, Base: o.Base, Journal: j, Features: forms.ReadFeatures(maintext.Masks{}), Log: log}
 	f := &s.Files
 	f.Include, f.Exclude, f.CleanURLs, f.Own = o.Include, o.Exclude, o.CleanURLs, []string{o.State, o.Out}
 	return s
-}
-
-// features reads what a page declares of itself, as the notifier does. The text of a truncated page is not digested, since it is incomplete.
-func features(pageURL string, page []byte, whole bool) (inventory.Features, error) {
-	p := html.Read(pageURL, page, html.Options{Text: whole})
-	f := inventory.Features{Title: p.Title, NoIndex: p.NoIndex || html.Expired(p.UnavailableAfter, time.Now()), UnavailableAfter: p.UnavailableAfter, Language: p.Language, Canonical: p.Canonical}
-	if whole {
-		f.Text, f.Sketch = maintext.Masks{}.Read(p.Text)
-	}
-	return f, nil
 }

@@ -59,8 +59,11 @@ func (o *opening) rename() error {
 	var m copyMeta
 	err := db.View(func(tx *bbolt.Tx) error {
 		box := tx.Bucket(changes.Bucket)
-		if box == nil || box.Get(copyKey) == nil {
+		if box == nil || box.Get(copyKey) == nil || tx.Bucket(metaBucket) == nil {
 			return nil
+		}
+		if _, err := o.c.sinks.parseMeta(tx.Bucket(metaBucket).Get(metaKey)); err != nil {
+			return err // of another version nothing else is known
 		}
 		if json.Unmarshal(box.Get(copyKey), &m) != nil {
 			return record.Damaged(changes.Bucket, copyKey)

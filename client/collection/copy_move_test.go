@@ -1,8 +1,10 @@
 package collection_test
 
 import (
+	"bytes"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,5 +136,26 @@ func TestCopyMoves(t *testing.T) {
 		r.allAt(home)
 		r.wantFiles(files)
 		r.close()
+	}
+}
+
+// A copy whose site has moved, in a state of another version of the program, is not called damaged, and is left as it is.
+func TestMovedCopyOfAnotherVersion(t *testing.T) {
+	r := newCopyRig(t)
+	r.apply(whole(7, create("/", "home")))
+	if err := errors.Join(r.c.Move(elsewhere+"/"), r.c.SetVersion(1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+	state := filepath.Join(r.dir, "state.db")
+	before, err := os.ReadFile(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := collection.Open(r.dir, &r.o); !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) {
+		t.Errorf("opened: %v", err)
+	}
+	if after, err := os.ReadFile(state); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the state was changed, %v", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -151,7 +151,8 @@ func (c *Copy) ask(h *harvest.Options, base string) {
 	if strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") {
 		h.From = cmp.Or(h.From, c.Contact)
 	}
-	own := loopback(base)
+	u, err := url.Parse(base)
+	own := err == nil && inet.Loopback(u.Host)
 	if h.Wait == 0 {
 		switch {
 		case c.Delay > 0:
@@ -171,16 +172,6 @@ func (c *Copy) ask(h *harvest.Options, base string) {
 	h.Own, h.Private = true, h.Private || c.Private // the user has named the site and its host, and the crawl never leaves it
 	h.MaxRate = cmp.Or(h.MaxRate, c.MaxRate)
 	h.Log = cmp.Or(h.Log, c.Log)
-}
-
-// loopback reports whether a site is on this machine.
-func loopback(base string) bool {
-	u, err := url.Parse(base)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return strings.EqualFold(u.Hostname(), "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // UserAgent returns the User-Agent of our crawlers, with the contact of the operator.

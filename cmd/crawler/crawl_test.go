@@ -141,8 +141,13 @@ func TestRunFollowsSiteWithManifest(t *testing.T) {
 	if out := r.says("get", page); !strings.Contains(out, "quite another") {
 		t.Errorf("get without a crawler: %q", out)
 	}
-	if code, out, _ := program(t.Context(), "status", dir); code != 0 || !strings.Contains(out, "not running") {
-		t.Errorf("status without a crawler: exit code %d: %s", code, out)
+	for _, args := range [][]string{{dir}, {"--into", dir}} {
+		if code, out, _ := program(t.Context(), append([]string{"status"}, args...)...); code != 0 || !strings.Contains(out, "not running") {
+			t.Errorf("status %s without a crawler: exit code %d: %s", args, code, out)
+		}
+	}
+	if code, out, said := program(t.Context(), "get", page, dir); code != 0 || !strings.Contains(out, "quite another") {
+		t.Errorf("get PAGE DIR: exit code %d: %s%s", code, out, said)
 	}
 }
 

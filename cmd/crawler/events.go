@@ -129,6 +129,7 @@ same as before (this needs --text-digest in the crawler).
 Exit codes: 0 all events were printed, or stopped by a signal; 1 something
 failed; 3 the cursor is no longer valid: begin again without --after; 2 wrong
 usage.`,
+		Args:     []string{"--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: c.flags(
@@ -271,6 +272,7 @@ func export() *command.Command {
 It writes the pages stored now; with --all also older versions and deleted
 pages. The directory for WARC files must not contain any yet. Records that
 cannot be read are skipped, and the exit code is then 1.`,
+		Args:     []string{"--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: c.flags(

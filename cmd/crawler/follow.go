@@ -87,6 +87,7 @@ Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 		Args:     []string{"BASE"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
+		File:     command.File{Foreign: []string{"profile"}}, // of "crawler crawl": a copy has what its site offers
 		Groups: []command.Group{
 			{Title: "The copy", Options: []string{"into", "where", "only"}},
 			{Title: "Delivery", Options: []string{"as", "poll", "max-page", "max-pages", "max-state"}},

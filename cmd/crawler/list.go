@@ -127,6 +127,7 @@ and the share of announcements that were right (HONEST); and the visits A DAY.
 
     crawler sites --into crawl/
     crawler sites --into crawl/ --format csv > sites.csv`,
+		Args:     []string{"--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags:    c.withForm(),
@@ -197,6 +198,7 @@ A + after BYTES marks a page longer than --max-file, stored only in part.
     crawler pages --into crawl/
     crawler pages --into crawl/ --site https://www.example.org --state excluded
     crawler pages --into crawl/ --prefix https://www.example.org/news/ --format json`,
+		Args:     []string{"--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: c.withForm(

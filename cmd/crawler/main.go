@@ -30,7 +30,10 @@ Show the state of the crawl, running or not, and what has changed:
     crawler events --into crawl/ --follow
 
 Keep a plain copy of one site that publishes its changes:
-    crawler follow https://www.example.org/ --into mirror/ --contact you@example.net`,
+    crawler follow https://www.example.org/ --into mirror/ --contact you@example.net
+
+Commands that read a collection or a copy accept its DIR with --into or, unless
+they accept a list of arguments, as their last argument.`,
 		Sub: []*command.Command{crawlOnce(), runCommand(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), pauseSites(), resumeSites(), changeRate(), changeScope(), get(), events(), export(), indexes(), probeSite(), simulate(), config()},
 	}
 }

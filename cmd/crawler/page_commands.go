@@ -66,7 +66,7 @@ you accept the deletions. "crawler sites" shows where deletions are held back. A
 crawler must be running on DIR.
 
     crawler accept https://www.example.org --into crawl/`,
-		Args:     []string{"ORIGIN"},
+		Args:     []string{"ORIGIN", "--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags:    c.flags(),
@@ -96,7 +96,7 @@ func why() *command.Command {
 It prints every rule, estimate and signal for or against fetching the page.
 
     crawler why https://www.example.org/news/ --into crawl/`,
-		Args:     []string{"URL"},
+		Args:     []string{"URL", "--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags:    c.flags(command.Bind("json", &asJSON, "print the explanation as JSON")),
@@ -148,7 +148,7 @@ func get() *command.Command {
     crawler get https://www.example.org/ --into crawl/ --header
 
 Older versions are available as long as their WARC files exist.`,
-		Args:     []string{"URL"},
+		Args:     []string{"URL", "--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: c.flags(

@@ -26,6 +26,7 @@ func TestProfilesSetDefaults(t *testing.T) {
 		{"--profile archive", []string{"profile archive", "requests true", "requisites true", "# store warc"}},
 		{"--profile archive --requests=false", []string{"# requests false", "requisites true"}},
 		{"--profile search", []string{"text-digest true", "changed text", "log-ext zip", "log-ext pdf", "# requisites false"}},
+		{"--profile search --text-digest=false", []string{"# text-digest false", "# changed bytes", "log-ext pdf"}},
 		{"--profile search --log-ext zip", []string{"text-digest true", "log-ext zip"}},
 		{"--profile mirror", []string{"store mirror", "requisites true", "log-ext none"}},
 		{"--config " + conf, []string{"profile mirror", "store both", "requisites true"}},
@@ -39,6 +40,15 @@ func TestProfilesSetDefaults(t *testing.T) {
 		}
 		if c.args == "--profile search --log-ext zip" && slices.Contains(lines, "log-ext pdf\n") {
 			t.Errorf("%s: the profile adds to the list", c.args)
+		}
+	}
+	// A copy has what its site offers, and ignores the profile of a file that it shares with crawls; other settings of theirs are not ignored.
+	for text, want := range map[string]string{"profile mirror\nvia nothing\n": "via nothing: want stream", "profile mirror\nwait 1h\n": `unknown option "wait"`} {
+		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, said := program(t.Context(), "follow", "http://127.0.0.1:9/", "--into", t.TempDir(), "--config", conf); code != 2 || !strings.Contains(said, want) {
+			t.Errorf("follow: exit code %d, no %q: %s", code, want, said)
 		}
 	}
 	if code, _, said := program(t.Context(), "crawl", "http://127.0.0.1:9/", "--into", t.TempDir(), "--profile", "hope"); code != 2 || !strings.Contains(said, "--profile hope: want archive, search or mirror") {

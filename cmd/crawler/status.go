@@ -19,7 +19,7 @@ import (
 )
 
 func status() *command.Command {
-	var state string
+	var dir, state string
 	var asJSON bool
 	return &command.Command{
 		Name:    "status",
@@ -31,18 +31,20 @@ the copy of "crawler follow". The command asks a running crawler, or else reads
 the state.
 
     crawler status crawl/`,
-		Args:     []string{"DIR"},
+		Args:     []string{"--into"},
+		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
 		Flags: []command.Flag{
+			command.Bind("into", &dir, "`DIR` of the collection or copy"),
 			command.Bind("state", &state, "`DIRECTORY` for the state of the copy (default DIR/.parley)"),
 			command.Bind("json", &asJSON, "print the status as JSON"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
-			dir := cmp.Or(state, collectionIn(env.Args[0]))
-			if _, err := os.Stat(statePath(dir)); errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s has no copy: \"crawler follow BASE --into %s\" makes one", env.Args[0], env.Args[0])
+			in := cmp.Or(state, collectionIn(dir))
+			if _, err := os.Stat(statePath(in)); errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s has no copy: \"crawler follow BASE --into %s\" makes one", dir, dir)
 			}
-			return collectionStatus(ctx, env, dir, asJSON)
+			return collectionStatus(ctx, env, in, asJSON)
 		},
 	}
 }

@@ -26,7 +26,7 @@ func adminHandler(ctx context.Context, s *sitePage, guard *admin.Guard) http.Han
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		status := s.publisher.Status()
 		w.Header().Set("Content-Type", "application/json")
-		if !status.Whole || status.MassHeld || status.Error != "" || s.forms.evidence != nil && s.forms.evidence.Status().Mass {
+		if !status.Whole || status.MassHeld || status.Error != "" || s.forms.Evidence != nil && s.forms.Evidence.Status().Mass {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		json.NewEncoder(w).Encode(status)
@@ -52,7 +52,7 @@ func adminHandler(ctx context.Context, s *sitePage, guard *admin.Guard) http.Han
 type metrics struct {
 	p *server.Publisher
 	n *doors.Notifier
-	f *forms
+	f *deliveries
 }
 
 // Describe is empty: the metrics are not checked beforehand.

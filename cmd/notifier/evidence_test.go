@@ -307,7 +307,7 @@ func TestContentNeedsEvidence(t *testing.T) {
 }
 
 // forms returns the notifier's own status of its forms.
-func (g *guarded) forms() (s formsStatus) {
+func (g *guarded) forms() (s deliveryStatus) {
 	g.Helper()
 	must(g.T, server.Ask(g.Context(), g.state, "GET", "/forms", &s))
 	return s

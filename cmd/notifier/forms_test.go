@@ -287,11 +287,11 @@ func TestPresetHigh(t *testing.T) {
 		t.Errorf("another part of the site: %+v", m)
 	}
 
-	// Pages are served under the site's own name alone, and its doors under any.
+	// Pages and the manifest are served under the site's own name alone, and the other doors under any.
 	for _, c := range []struct {
 		host, path string
 		status     int
-	}{{"", "news/5.html", 200}, {"wrong.example.net", "news/5.html", 308}, {"wrong.example.net", "robots.rdf", 200}, {"wrong.example.net", protocol.DiscoveryPath, 200}} {
+	}{{"", "news/5.html", 200}, {"wrong.example.net", "news/5.html", 308}, {"wrong.example.net", "robots.rdf", 308}, {"wrong.example.net", protocol.DiscoveryPath, 200}} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", s.base+c.path, nil)
 		if err != nil {
 			t.Fatal(err)

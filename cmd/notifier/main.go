@@ -163,11 +163,11 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := newForms(&d.site, env.Flags, site, journal, env.Log)
+	f, err := newDeliveries(&d.site, env.Flags, site, journal, env.Log)
 	if err != nil {
 		return err
 	}
-	p := d.site.Publisher(f.watching(site), journal, env.Log)
+	p := d.site.Publisher(f.Inventory, journal, env.Log)
 	public := p.Inventory.Public
 	snapshot := p.Snapshot
 	d.limits.Hurry = d.site.Hurry
@@ -179,9 +179,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if len(tokens) > 0 {
 		n.Clients.Announce, n.Clients.AnnounceTokens = p.Announce, tokens
 	}
-	if f.offer(n, site, journal); n.Limits.PullOnly {
-		snapshot.Manifest.Stream = ""
-	}
+	f.offer(n, site, journal)
 	t := senders{
 		hubURL:  d.site.HubURL(),
 		engines: d.site.IndexNow(journal, public, env.Log),
@@ -205,18 +203,14 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			return err
 		}
 	}
-	rules := siteflags.RulesOf(site)
-	holder := &server.Holder{State: d.site.State, Publisher: p, HTTP: d.site.HTTP(), Log: env.Log,
+	rules, tasks := siteflags.RulesOf(site), f.Tasks(n)
+	tasks["robots-now"] = func(context.Context, url.Values) (any, error) { rules.AcceptRobots(); return nil, nil }
+	holder := &server.Holder{State: d.site.State, Publisher: p, HTTP: d.site.HTTP(), Tasks: tasks, Log: env.Log,
 		Answers: map[string]func(context.Context) (any, error){
 			"forms":   func(context.Context) (any, error) { return f.status(n), nil },
 			"tellers": func(context.Context) (any, error) { return t.status() },
 			"robots":  func(context.Context) (any, error) { return robotsOf(rules), nil },
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.TaskOptions()...), nil },
-		},
-		Tasks: map[string]func(context.Context, url.Values) (any, error){
-			"robots-now": func(context.Context, url.Values) (any, error) { rules.AcceptRobots(); return nil, nil },
-			"recheck":    func(_ context.Context, q url.Values) (any, error) { return f.recheck(q.Has("accept-refusals")) },
-			"purge":      func(_ context.Context, q url.Values) (any, error) { return f.purge(n, q.Get("url")) },
 		}}
 
 	doors, err := net.Listen("tcp", d.listen)
@@ -259,7 +253,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			select {
 			case <-hangups:
 				said := "the --callers file is read whenever it changes, all other options only at the start"
-				if _, err := f.recheck(false); err == nil {
+				if _, err := holder.Do(ctx, "recheck", nil); err == nil {
 					said = "checking all pages on the web server again; " + said
 				}
 				env.Log.Info("SIGHUP: " + said)

@@ -10,6 +10,7 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/site/evidence"
+	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/server"
 )
 
@@ -98,7 +99,7 @@ Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
 		LogLevel: slog.LevelError,
 		Flags:    stateFlags(&site),
 		Run: func(ctx context.Context, env *command.Env) error {
-			var p purged
+			var p forms.Purged
 			if err := postToNotifier(ctx, &site, "/purge?url="+url.QueryEscape(env.Args[0]), &p); err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ type sitePage struct {
 	journal   *server.Journal
 	publisher *server.Publisher
 	notifier  *doors.Notifier
-	forms     *forms
+	forms     *deliveries
 	senders   *senders
 	rules     siteflags.Rules
 	holder    *server.Holder // does what the page's buttons say
@@ -107,7 +107,7 @@ type senderRow struct {
 // read reads the present state.
 func (s *sitePage) read(ctx context.Context) (any, error) {
 	v := &siteView{Status: s.publisher.Status(), Doors: s.notifier.Stats(),
-		Rechecks: s.forms.evidence != nil, Purges: s.forms.store != nil || s.forms.archive != nil}
+		Rechecks: s.forms.Evidence != nil, Purges: s.forms.Versions != nil || s.forms.Archive != nil}
 	delivery := s.forms.status(s.notifier)
 	v.Facts = delivery.facts()
 	told, err := s.senders.status()
@@ -135,7 +135,7 @@ func (s *sitePage) read(ctx context.Context) (any, error) {
 }
 
 // needs returns what a person has to do.
-func (s *sitePage) needs(v *siteView, robots siteflags.RobotsStatus, delivery formsStatus) (list []need) {
+func (s *sitePage) needs(v *siteView, robots siteflags.RobotsStatus, delivery deliveryStatus) (list []need) {
 	for _, n := range siteflags.Needs(v.Status, robots, delivery.Evidence) {
 		switch n.Task {
 		case "accept-deletions":
@@ -154,7 +154,7 @@ func (s *sitePage) needs(v *siteView, robots siteflags.RobotsStatus, delivery fo
 	for _, path := range slices.Sorted(maps.Keys(v.Status.Last.Unreadable)) {
 		add("unreadable", path+": "+v.Status.Last.Unreadable[path])
 	}
-	if e := delivery.Evidence; e != nil && e.Inside != "" && !e.Trusted && !s.forms.evidence.Meta {
+	if e := delivery.Evidence; e != nil && e.Inside != "" && !e.Trusted && !s.forms.Evidence.Meta {
 		add("evidence", "the web server answers this machine from a loopback or private address, such as for "+e.Inside+": that proves nothing about other clients. "+
 			"No content of pages is delivered without --ask-via or --trust-docroot")
 	}

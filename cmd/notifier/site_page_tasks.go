@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/site/evidence"
+	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -44,8 +45,8 @@ func (s *sitePage) task(ctx context.Context, task string, r *http.Request) (stri
 		}
 	case "accept-refusals":
 		refused := 0
-		if s.forms.evidence != nil {
-			refused = s.forms.evidence.Status().Suspect
+		if s.forms.Evidence != nil {
+			refused = s.forms.Evidence.Status().Suspect
 		}
 		if err := confirmed(sure, r, refused); err != nil {
 			return "", err
@@ -98,7 +99,7 @@ func inWords(result any) string {
 		return strings.Join(text, " ")
 	case evidence.Status:
 		return fmt.Sprintf("The notifier checks %d pages again; so far %d were public, and %d refused.", x.Pages+x.Refused, x.Public, x.Refused)
-	case purged:
+	case forms.Purged:
 		return x.String()
 	}
 	return "It was done."

@@ -303,7 +303,7 @@ func TestSubscribersThatFail(t *testing.T) {
 		told.Hub.Subscriptions = append(told.Hub.Subscriptions, ping.SubscriptionStatus{Callback: fmt.Sprintf("https://c%d.example/secret", i), Trouble: "it does not answer"})
 	}
 	v := &siteView{Senders: told.rows()}
-	if needs := (&sitePage{}).needs(v, siteflags.RobotsStatus{}, formsStatus{}); len(v.Senders) != 101 || len(needs) != 1 || !strings.Contains(needs[0].Text, "403") {
+	if needs := (&sitePage{}).needs(v, siteflags.RobotsStatus{}, deliveryStatus{}); len(v.Senders) != 101 || len(needs) != 1 || !strings.Contains(needs[0].Text, "403") {
 		t.Errorf("of %d receivers, a person is needed for %+v", len(v.Senders), needs)
 	}
 }

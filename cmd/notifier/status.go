@@ -41,7 +41,7 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 				return err
 			}
 			var told tellersStatus
-			var forms *formsStatus
+			var forms *deliveryStatus
 			var robots siteflags.RobotsStatus
 			if running {
 				if err := server.Ask(ctx, site.State, "GET", "/robots", &robots); err != nil {
@@ -51,7 +51,7 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 					return err
 				}
 				// An rdfgen that holds the state has no doors, and cannot answer this.
-				forms = &formsStatus{}
+				forms = &deliveryStatus{}
 				if err := server.Ask(ctx, site.State, "GET", "/forms", forms); err != nil {
 					forms = nil
 				}
@@ -61,7 +61,7 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 					server.Status
 					tellersStatus
 					siteflags.RobotsStatus
-					Forms *formsStatus `json:"forms,omitempty"`
+					Forms *deliveryStatus `json:"forms,omitempty"`
 				}{s, told, robots, forms})
 			} else {
 				printStatus(env, s, running)
@@ -120,7 +120,7 @@ func printTellers(env *command.Env, t tellersStatus) {
 type fact struct{ Name, Text string }
 
 // facts returns the forms in which changes are delivered, with their counts.
-func (s *formsStatus) facts() (list []fact) {
+func (s *deliveryStatus) facts() (list []fact) {
 	add := func(name, format string, args ...any) { list = append(list, fact{name, fmt.Sprintf(format, args...)}) }
 	add("delivers", "%s", s.On)
 	if e := s.Evidence; e != nil {

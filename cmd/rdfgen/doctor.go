@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
@@ -32,7 +33,8 @@ notifier, and what the web server makes of them. Nothing is changed.
 
 Run it as root, or as the user of the notifier: others may not read the state.
 Each line is a check: "ok"; "note" for what could be better, or cannot be known;
-"fault" for what needs you, with what to do.
+"fault" for what needs you, with what to do. If there are faults, all checks are
+made again after 2 s, since a notifier may just have been started.
 
 If the web server's name leads to this machine, responses come from a loopback
 or private address. Then a check cannot show what other machines get: name a
@@ -61,6 +63,7 @@ type doctor struct {
 	listen    string
 	lookEvery time.Duration
 
+	// What the last examination has found.
 	status   server.Status    // zero if the state cannot be read
 	held     bool             // a process has the state open
 	notifier bool             // and it is a notifier
@@ -108,9 +111,23 @@ func (d *doctor) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	begin := time.Now()
+	d.examine(ctx, &forms)
+	// Right after a start, a process does not answer yet, or has not published yet. What takes long has waited already.
+	if d.faults() > 0 && time.Since(begin) < doctorWait && pause.For(ctx, pause.AtMost(doctorAgain, site.Hurry)) {
+		d.examine(ctx, &forms)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return d.print()
+}
+
+// examine makes all checks.
+func (d *doctor) examine(ctx context.Context, forms *siteflags.Forms) {
 	d.state(ctx)
 	d.docroot(ctx)
-	d.permissions(forms.Callers, site.Tokens())
+	d.permissions(forms.Callers, d.job.site.Tokens())
 	d.disk()
 	d.doors(ctx, forms.Stream)
 	d.watches()
@@ -119,24 +136,23 @@ func (d *doctor) run(ctx context.Context) error {
 	}
 	d.robots(ctx)
 	d.pages(ctx)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return d.print()
 }
 
 func (d *doctor) add(check, state, says, fix string) {
 	d.found = append(d.found, diagnosis{check, state, says, fix})
 }
 
-func (d *doctor) print() error {
-	faults := 0
+func (d *doctor) faults() (n int) {
 	for _, f := range d.found {
 		if f.State == fault {
-			faults++
+			n++
 		}
 	}
-	env := d.job.env
+	return n
+}
+
+func (d *doctor) print() error {
+	env, faults := d.job.env, d.faults()
 	if d.job.json {
 		if err := env.PrintJSON(struct {
 			Base   string      `json:"base"`
@@ -164,6 +180,7 @@ func (d *doctor) print() error {
 // state checks that the state can be read, whose it is, and when the site was scanned last.
 func (d *doctor) state(ctx context.Context) {
 	site := &d.job.site
+	d.notifier, d.first, d.shown, d.found = false, false, nil, nil
 	var err error
 	asking, stop := context.WithTimeout(ctx, doctorWait)
 	defer stop()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 func (d *desk) doctor(code int, base string, flags ...string) []diagnosis {
 	d.t.Helper()
 	var out, errs strings.Builder
-	args := append([]string{"doctor", "--docroot", d.root, "--base", base, "--json"}, append(d.published(), flags...)...)
+	args := append([]string{"doctor", "--docroot", d.root, "--base", base, "--json", "--hurry", "10ms"}, append(d.published(), flags...)...)
 	if got := command.Main(d.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
 		d.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
 	}
@@ -93,6 +94,33 @@ func TestDoctorOfASiteUnderCron(t *testing.T) {
 	}
 	if list := d.doctor(1, base); !says(list, "robots.rdf", fault, "404 Not Found") {
 		t.Errorf("without a manifest: %+v", list)
+	}
+}
+
+// Right after a start, a web server or a notifier may not answer yet: only faults that last are reported.
+func TestDoctorLooksTwice(t *testing.T) {
+	d := newDesk(t, "index.html")
+	var starting atomic.Bool
+	files := http.FileServer(http.Dir(d.root))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.rdf" {
+			if starting.Swap(false) {
+				http.NotFound(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/rdf+xml")
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	base := web.URL + "/"
+	d.run(0, append(d.published(), "--base", base)...)
+	starting.Store(true)
+	if list := d.doctor(0, base); !says(list, "robots.rdf", fine, "is current") || says(list, "robots.rdf", fault, "") {
+		t.Errorf("%+v", list)
+	}
+	if starting.Load() {
+		t.Error("doctor has not fetched robots.rdf")
 	}
 }
 

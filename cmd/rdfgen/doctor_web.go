@@ -20,6 +20,7 @@ import (
 const (
 	doctorAgent   = "parley-doctor"
 	doctorWait    = 10 * time.Second // for one response
+	doctorAgain   = 2 * time.Second  // between two attempts
 	selfCheckWait = 2 * time.Minute
 	doctorPace    = 50 * time.Millisecond
 )

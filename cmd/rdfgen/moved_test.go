@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -52,6 +53,13 @@ func TestMovedSite(t *testing.T) {
 	hooked, err := os.ReadFile(d.path("hooked"))
 	if err != nil || strings.Count(string(hooked), "gap https://www.example.net/") != 1 {
 		t.Errorf("the hook was told %q, %v", hooked, err)
+	}
+	var many []string
+	for i := range 17 {
+		many = append(many, "--moved-from", fmt.Sprintf("https://old-%d.example.net", i))
+	}
+	if _, said := d.run(2, append(append([]string{"--base", "https://new.example.net"}, many...), options...)...); !strings.Contains(said, "a manifest names at most 16") {
+		t.Errorf("17 former addresses: %q", said)
 	}
 	d.write("a.html", own+", edited")
 	d.run(0, moved...)

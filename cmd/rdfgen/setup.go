@@ -29,6 +29,9 @@ nothing is written. A second run finds nothing to do.
 
 For Apache and Caddy, it prints the lines to add.
 
+--config only reads these options from a file: the configuration of the site is
+written to /etc/parley.conf, or below --root.
+
 Exit codes: 0 written, shown, or nothing to do; 1 something failed; 2 wrong usage.`
 
 type setup struct {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/chart"
+	"github.com/parleyweb/parley/internal/inet"
 )
 
 // A Guard admits clients to the pages: those with a token, or, if there are no tokens, those on this machine only.
@@ -126,30 +127,16 @@ var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-
 
 // local returns why a request does not seem to be one of a person on this machine.
 func (g *Guard) local(r *http.Request) error {
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.Trim(host, "[]")
 	switch {
-	case g.Listener == nil || !loopback(g.Listener.String()) || !loopback(r.RemoteAddr):
+	case g.Listener == nil || !inet.Loopback(g.Listener.String()) || !inet.Loopback(r.RemoteAddr):
 		return errors.New("without --admin-token, this page is served only on a loopback address, such as 127.0.0.1, to clients on the same machine")
 	// A site whose name leads to this machine (DNS rebinding) has another host than these.
-	case !strings.EqualFold(host, "localhost") && !loopback(host):
+	case !inet.Loopback(r.Host):
 		return errors.New("without --admin-token, the address of this page must begin with 127.0.0.1, [::1] or localhost")
 	case !r.ProtoAtLeast(1, 1) || slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header[name] != nil }):
 		return errors.New("without --admin-token, this page is not served through a proxy")
 	}
 	return nil
-}
-
-// loopback reports whether an IP address, with or without a port, is one of this machine only.
-func loopback(address string) bool {
-	if a, err := netip.ParseAddrPort(address); err == nil {
-		return a.Addr().Unmap().IsLoopback()
-	}
-	a, err := netip.ParseAddr(address)
-	return err == nil && a.Unmap().IsLoopback()
 }
 
 // fromHere reports whether a request comes from a page of this server or, with a token in its header, from a program; otherwise it has responded.

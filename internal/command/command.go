@@ -41,7 +41,7 @@ type Command struct {
 	Usage   string // follows the name, such as "BASE --into DIR [options]"
 	Help    string // teaches by example
 
-	Args     []string                          // names of the required arguments; a last "..." allows any number of others
+	Args     []string                          // names of the required arguments; a last "..." allows any number of others, "--into" one that sets this option
 	Flags    []Flag                            // the options, besides those that every command has
 	Required []string                          // options that must not be empty
 	LogLevel slog.Level                        // default of --log-level
@@ -220,6 +220,14 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	case c.Run == nil:
 		return nil, Misusef("missing command: want one of %s", strings.Join(c.names(), ", "))
 	}
+	want := slices.DeleteFunc(slices.Clone(c.Args), func(name string) bool { return name == "..." || strings.HasPrefix(name, "--") })
+	for _, last := range c.Args[len(want):] {
+		option, ok := strings.CutPrefix(last, "--")
+		if ok && len(rest) == len(want)+1 && p.fs.Lookup(option).Value.String() == "" {
+			p.fs.Set(option, rest[len(want)]) // a string
+			rest = rest[:len(want)]
+		}
+	}
 	// The command line has been read; options that it did not set may come from the environment and the file.
 	p.fs.Visit(func(f *flag.Flag) { p.typed[f.Name] = true })
 	if path := c.configFile(p); path != "" && os.Getenv(envName("config")) == "" {
@@ -236,8 +244,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 			return nil, Misusef("--%s is required", r)
 		}
 	}
-	want := slices.DeleteFunc(slices.Clone(c.Args), func(name string) bool { return name == "..." })
-	if len(rest) > len(want) && len(want) == len(c.Args) {
+	if len(rest) > len(want) && !slices.Contains(c.Args, "...") {
 		return nil, Misusef("unexpected argument %q%s", rest[len(want)], didYouMean("", rest[len(want)], slices.Values(c.names())))
 	} else if len(rest) < len(want) {
 		return nil, Misusef("%s is required", want[len(rest)])

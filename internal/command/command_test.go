@@ -397,6 +397,29 @@ func TestVariadic(t *testing.T) {
 	}
 }
 
+// One more argument sets the option that the command names for it, whatever the environment says, unless the command line sets it.
+func TestLastArgumentSetsAnOption(t *testing.T) {
+	t.Setenv("PARLEY_INTO", "env")
+	for args, want := range map[string]string{
+		"page dir": "dir [page]", "page --into dir": "dir [page]", "--into dir page": "dir [page]", "page": "env [page]",
+		"page dir --into other": `unexpected argument "dir"`, "page dir more": `unexpected argument "dir"`, "": "PAGE is required",
+	} {
+		var out strings.Builder
+		tool := func() *command.Command {
+			into := ""
+			return &command.Command{Name: "tool", Args: []string{"PAGE", "--into"}, Required: []string{"into"}, Flags: []command.Flag{command.Bind("into", &into, "`DIR`")},
+				Run: func(_ context.Context, env *command.Env) error {
+					_, err := fmt.Fprint(env.Stdout, into, " ", env.Args)
+					return err
+				}}
+		}
+		code := command.Main(t.Context(), tool, strings.Fields(args), nil, &out, &out)
+		if got := out.String(); !strings.Contains(got, want) || (code == 0) != strings.HasSuffix(want, "]") {
+			t.Errorf("tool %s: exit code %d, %s", args, code, got)
+		}
+	}
+}
+
 // The help of a command with many options shows, by groups, those that most people set.
 func TestHelpGroupsOptions(t *testing.T) {
 	tool := func() *command.Command {

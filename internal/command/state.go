@@ -41,6 +41,40 @@ func FindState(base string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
+// Below returns the slashed path of a file below a directory, if it is there. The file need not exist yet; symbolic links are followed.
+func Below(dir, file string) (path string, inside bool, err error) {
+	if dir, err = RealPath(dir); err != nil {
+		return "", false, err
+	}
+	if file, err = RealPath(file); err != nil {
+		return "", false, err
+	}
+	rel, err := filepath.Rel(dir, file)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", false, nil
+	}
+	return filepath.ToSlash(rel), true, nil
+}
+
+// RealPath returns an absolute path, and follows the symbolic links of as much of it as exists.
+func RealPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for p := abs; ; p = filepath.Dir(p) {
+		real, err := filepath.EvalSymlinks(p)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if p == filepath.Dir(p) {
+			return abs, nil
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+	}
+}
+
 // stateDir chooses the folder.
 func stateDir(goos string, getenv func(string) string, mayWrite func(dir string) bool) (string, error) {
 	if list := getenv("STATE_DIRECTORY"); list != "" { // several are separated by colons

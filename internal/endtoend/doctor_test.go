@@ -105,7 +105,7 @@ func TestSetupAndDoctor(t *testing.T) {
 	})
 	doctor := func(flags ...string) (found struct{ Checks []diagnosis }, code int) {
 		t.Helper()
-		last, code = run(t, "rdfgen", append([]string{"doctor", "--config", parley, "--json"}, flags...)...)
+		last, code = run(t, "rdfgen", append([]string{"doctor", "--config", parley, "--json", "--hurry", "10ms"}, flags...)...)
 		if err := json.Unmarshal([]byte(last), &found); err != nil {
 			t.Fatalf("doctor --json: %v: %s", err, last)
 		}

@@ -2,7 +2,11 @@
 // the hub decide where a stranger's name may make them connect to.
 package inet
 
-import "net/netip"
+import (
+	"net"
+	"net/netip"
+	"strings"
+)
 
 // nat64 is the prefix for version 4 in networks without it (RFC 6052): the last four bytes are the address.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
@@ -67,4 +71,13 @@ func Special(a netip.Addr) (why string) {
 		return "reserved"
 	}
 	return ""
+}
+
+// Loopback reports whether a host, with or without a port, is this machine by its name: localhost or a loopback address.
+func Loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }

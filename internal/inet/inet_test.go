@@ -152,3 +152,15 @@ func TestPublicAddresses(t *testing.T) {
 		t.Error("the zero address is treated as public")
 	}
 }
+
+// A host is this machine by its name alone, however it is written.
+func TestLoopback(t *testing.T) {
+	for host, want := range map[string]bool{
+		"127.0.0.1": true, "127.9.9.9:80": true, "::1": true, "[::1]": true, "[::1]:8640": true, "[::ffff:127.0.0.1]:80": true, "LocalHost": true, "localhost:80": true,
+		"": false, ":80": false, "0.0.0.0": false, "10.0.0.1": false, "[::2]:80": false, "127.0.0.1.example.org": false, "localhost.example.org:80": false, "www.example.org": false,
+	} {
+		if inet.Loopback(host) != want {
+			t.Errorf("%q is loopback: %v", host, !want)
+		}
+	}
+}

@@ -74,12 +74,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed)
 		return
 	}
-	page, ok := h.url(r)
-	if ok && h.foreign(r) { // whether or not there is such a page
-		w.Header().Set("Location", page)
-		refuse(w, http.StatusPermanentRedirect)
+	if h.Redirect(w, r) { // whether or not there is such a page
 		return
 	}
+	page, ok := h.url(r)
 	if !ok || h.Public != nil && !h.Public(page) {
 		refuse(w, http.StatusNotFound)
 		return
@@ -96,6 +94,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.page(w, r, &e.Item)
 	}
+}
+
+// Redirect redirects a request for another host name than that of Base, and reports whether it did.
+func (h *Handler) Redirect(w http.ResponseWriter, r *http.Request) bool {
+	if !h.foreign(r) {
+		return false
+	}
+	page, ok := h.url(r)
+	if ok {
+		w.Header().Set("Location", page)
+		refuse(w, http.StatusPermanentRedirect)
+	}
+	return ok
 }
 
 // url returns the canonical URL of a request.

@@ -2,46 +2,27 @@ package siteflags
 
 import (
 	"flag"
-	"strings"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/site/forms"
 )
 
-// Forms are the options for the forms in which changes are delivered, and for queries. A preset sets them
-// all; each can be overridden.
+// Forms are the options for the forms in which changes are delivered, and for queries. A preset sets those of
+// package forms; each can be overridden.
 type Forms struct {
-	Stream      bool    // subscriptions and long polls
-	Pages       bool    // pages themselves: the forms page and batch
-	Versions    int64   // bytes of old versions to keep, for differences: the form delta
-	Archive     bool    // the whole site as one file: the form site
-	Share       float64 // of the site that must have changed for its archive to be announced
-	Query       bool    // current items, filtered
-	Expressions bool    // filters that are expressions
-	Serve       bool    // requests for the pages' own URLs
-	Callers     string  // FILE of callers that may ask for more than anonymous ones
-	Trust       bool    // content needs no evidence
+	forms.Options
+	Callers string // FILE of callers that may ask for more than anonymous ones
+	Trust   bool   // content needs no evidence
 
 	preset string
-}
-
-// preset returns the options for an admin's budget (Castillo 2004, 6.4: C43).
-func preset(budget string) (o Forms, ok bool) {
-	switch budget {
-	case "low":
-		return Forms{}, true
-	case "moderate":
-		return Forms{Stream: true}, true
-	case "high":
-		return Forms{Stream: true, Pages: true, Versions: 1 << 30, Archive: true, Query: true, Expressions: true}, true
-	}
-	return Forms{}, false
 }
 
 // DoorOptions returns the options of a program that has doors, among them that of a hub of one's own.
 func (f *Flags) DoorOptions() []command.Flag {
 	bind := command.Bind
 	o := &f.forms
-	*o = Forms{preset: "moderate", Stream: true, Share: 0.5}
+	o.preset = "moderate"
+	o.Options, _ = forms.Preset(o.preset)
 	return []command.Flag{
 		bind("hub", &f.senders.ownHub, "act as a WebSub hub for the manifest and the feeds, at BASE/parley/hub"),
 		bind("preset", &o.preset, "enable the forms of delivery that fit a `BUDGET`: low (manifest and changes, by polling), moderate (adds push) or high (adds pages, differences, batches, archives and queries); --stream, --pages, --versions, --archive, --query and --expressions override it"),
@@ -60,12 +41,12 @@ func (f *Flags) DoorOptions() []command.Flag {
 
 // Forms returns the options of the preset, with the overrides: those that are set. It is called after StatePath.
 func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
-	o, ok := preset(f.forms.preset)
-	if !ok {
-		return Forms{}, command.Misusef("--preset %s: want low, moderate or high", f.forms.preset)
-	}
 	said := &f.forms
-	o.Share, o.Serve, o.Callers, o.Trust = said.Share, said.Serve, said.Callers, said.Trust
+	o, ok := Forms{Callers: said.Callers, Trust: said.Trust}, false
+	if o.Options, ok = forms.Preset(said.preset); !ok {
+		return Forms{}, command.Misusef("--preset %s: want low, moderate or high", said.preset)
+	}
+	o.Share, o.Serve = said.Share, said.Serve
 	isSet := map[string]bool{}
 	set.Visit(func(fl *flag.Flag) {
 		isSet[fl.Name] = true
@@ -121,19 +102,4 @@ func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 		}
 	}
 	return o, nil
-}
-
-// String names the enabled forms, for people.
-func (o Forms) String() string {
-	var on []string
-	for _, x := range []struct {
-		name string
-		on   bool
-	}{{"manifest and changes", true}, {"stream", o.Stream}, {"pages", o.Pages}, {"differences", o.Versions > 0}, {"archive", o.Archive},
-		{"query", o.Query}, {"expressions", o.Expressions}, {"pages served", o.Serve}} {
-		if x.on {
-			on = append(on, x.name)
-		}
-	}
-	return strings.Join(on, ", ")
 }

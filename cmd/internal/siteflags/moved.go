@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -15,8 +16,14 @@ import (
 // MovedFrom returns the base URLs that the site had before.
 func (f *Flags) MovedFrom() []string { return f.journal.Former }
 
+// maxFormer is how many former base URLs a manifest names: see [protocol.Manifest.Replaces].
+const maxFormer = 16
+
 // canonicalFormer brings them to their published form.
 func (f *Flags) canonicalFormer() (err error) {
+	if n := len(f.journal.Former); n > maxFormer { // before the state is moved: its manifest could not be written
+		return command.Misusef("--moved-from: %d former addresses, and a manifest names at most %d: leave out the oldest", n, maxFormer)
+	}
 	path := f.Base[len(protocol.Origin(f.Base)):]
 	for i, was := range f.journal.Former {
 		if was, err = canonicalBase("moved-from", was); err != nil {
@@ -50,7 +57,7 @@ func exists(file string) bool {
 }
 
 // canonicalHere wraps a Features for a site that has moved to a base: a canonical URL at a former one names the page that is there now.
-func canonicalHere(features Features, base string, former []string) Features {
+func canonicalHere(features forms.Features, base string, former []string) forms.Features {
 	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
 		got, err := features(pageURL, page, whole)
 		for _, was := range former {

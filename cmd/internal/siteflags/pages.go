@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
@@ -25,7 +26,7 @@ type pages struct {
 
 	fetch    bool
 	fetching catalog.Fetch
-	fetched  Features // of fetched pages; nil if none are fetched
+	fetched  forms.Features // of fetched pages; nil if none are fetched
 
 	masks, logs []string
 }
@@ -41,9 +42,6 @@ type choice struct {
 	reachable                bool
 	start                    []string // pages from which others are reached, besides the home page
 }
-
-// Features reads what a page declares of itself, as Site.Features does.
-type Features = func(url string, page []byte, whole bool) (inventory.Features, error)
 
 func (c *choice) options() []command.Flag {
 	bind := command.Bind
@@ -91,7 +89,7 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Invent
 	if p.fetching.Rate <= 0 {
 		return nil, command.Misusef("--fetch-rate %g: want more than 0", p.fetching.Rate)
 	}
-	features := canonicalHere(featuresWith(masks), f.Base, f.journal.Former)
+	features := canonicalHere(forms.ReadFeatures(masks), f.Base, f.journal.Former)
 	inv, err := p.inventory(f, features, j, log)
 	if err != nil {
 		return nil, err
@@ -110,7 +108,7 @@ func (f *Flags) Inventory(j *server.Journal, log *slog.Logger) (inventory.Invent
 	return r, nil
 }
 
-func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
+func (p *pages) inventory(f *Flags, features forms.Features, j *server.Journal, log *slog.Logger) (inventory.Inventory, error) {
 	if f.Docroot != "" {
 		site := &server.Site{Docroot: f.Docroot, Base: f.Base, Hurry: f.Hurry, Journal: j,
 			Features: features, FeaturesVersion: strings.Join(p.masks, "\n"), Log: log}
@@ -153,24 +151,6 @@ func (p *pages) inventory(f *Flags, features Features, j *server.Journal, log *s
 		return nil, command.Misusef("%w", err)
 	}
 	return c, nil
-}
-
-// featuresWith returns a Features that also digests the main text without what the masks match. The text of a
-// truncated page is not digested, since it is incomplete.
-func featuresWith(masks maintext.Masks) Features {
-	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
-		p := html.Read(pageURL, page, html.Options{Text: whole})
-		f := inventory.Features{Title: p.Title, NoIndex: p.NoIndex || html.Expired(p.UnavailableAfter, time.Now()), UnavailableAfter: p.UnavailableAfter, Language: p.Language, Canonical: p.Canonical}
-		if whole {
-			f.Text, f.Sketch = masks.Read(p.Text)
-		}
-		return f, nil
-	}
-}
-
-// SaysNoArchive reports whether a page forbids stored copies.
-func SaysNoArchive(pageURL, mediaType string, page []byte) bool {
-	return (mediaType == "text/html" || mediaType == "application/xhtml+xml") && html.Read(pageURL, page, html.Options{}).NoArchive
 }
 
 // links returns the targets of a page's links.
@@ -257,12 +237,9 @@ func RulesOf(inv inventory.Inventory) Rules {
 	return inv.(Rules)
 }
 
-// Fetched wraps the Features of fetched pages, before any is fetched, and reports whether any will be. It is
-// called after Inventory.
-func (f *Flags) Fetched(wrap func(Features) Features) bool {
-	if f.pages.fetched == nil {
-		return false
+// Fetched wraps the Features of fetched pages, before any is fetched. It is called after Inventory.
+func (f *Flags) Fetched(wrap func(forms.Features) forms.Features) {
+	if f.pages.fetched != nil {
+		f.pages.fetched = wrap(f.pages.fetched)
 	}
-	f.pages.fetched = wrap(f.pages.fetched)
-	return true
 }

@@ -104,38 +104,7 @@ func (p *Place) below(path string) (place string, inside bool, err error) {
 	if p.Docroot == "" {
 		return "", false, nil
 	}
-	root, err := resolve(p.Docroot)
-	if err != nil {
-		return "", false, err
-	}
-	real, err := resolve(path)
-	if err != nil {
-		return "", false, err
-	}
-	rel, err := filepath.Rel(root, real)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", false, nil
-	}
-	return filepath.ToSlash(rel), true, nil
-}
-
-// resolve follows the symbolic links of as much of a path as exists.
-func resolve(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	rest := ""
-	for p := abs; ; p = filepath.Dir(p) {
-		real, err := filepath.EvalSymlinks(p)
-		if err == nil {
-			return filepath.Join(real, rest), nil
-		}
-		if p == filepath.Dir(p) {
-			return abs, nil
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
-	}
+	return command.Below(p.Docroot, path)
 }
 
 // manifest returns the file of the manifest: --out, else one beside the state.
@@ -184,6 +153,3 @@ func (p *Place) dirURL(file string) string {
 	u := p.url(file)
 	return u[:strings.LastIndexByte(u, '/')+1]
 }
-
-// StateDir returns a directory beside the state, which is in no docroot, for "versions", "archive" or "agents".
-func (p *Place) StateDir(what string) string { return p.State + "." + what }

@@ -113,7 +113,7 @@ func (f *Flags) Claims() []string {
 		if path == "" {
 			return
 		}
-		if real, err := resolve(path); err == nil {
+		if real, err := command.RealPath(path); err == nil {
 			path = real
 		}
 		claims = append(claims, what+path)

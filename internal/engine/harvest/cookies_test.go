@@ -2,8 +2,10 @@ package harvest_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -140,5 +142,14 @@ func TestClientCertNeedsAllThree(t *testing.T) {
 	}
 	if _, err := harvest.ClientCert("a.pem", "a.pem", "https://h/"); err == nil || !strings.Contains(err.Error(), "without scheme") {
 		t.Errorf("a URL as host: %v", err)
+	}
+	for _, host := range []string{"::1", "[::1]", "127.0.0.1"} {
+		if _, err := harvest.ClientCert("none.pem", "none.pem", host); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the address %s as host: %v", host, err)
+		}
+	}
+	h := &harvest.Harvester{Options: harvest.Options{Cert: new(tls.Certificate), CertHost: "[::1]"}}
+	if !h.Authorizes("https://[::1]:8443/a.html") || h.Authorizes("https://[::2]:8443/a.html") || h.Authorizes("http://[::1]/") {
+		t.Error("a certificate for [::1] is not sent to this address, or to others")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -89,13 +90,14 @@ func tunnel(ctx context.Context, nc net.Conn, address, header string) error {
 
 // ClientCert returns a certificate with its key, from PEM files, for Options.Cert. If nothing is named, there is none.
 func ClientCert(cert, key, host string) (*tls.Certificate, error) {
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch {
 	case cert+key+host == "":
 		return nil, nil
 	case cert == "" || key == "" || host == "":
 		return nil, errors.New("want a certificate, its key and a host, all three")
-	case strings.ContainsAny(host, "/:"):
-		return nil, fmt.Errorf("host %s: want a name such as www.example.org, without scheme and port", host)
+	case err != nil && strings.ContainsAny(host, "/:"):
+		return nil, fmt.Errorf("host %s: want a name such as www.example.org or an address, without scheme and port", host)
 	}
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {

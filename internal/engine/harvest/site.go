@@ -88,9 +88,9 @@ func (e *portError) Error() string {
 	return fmt.Sprintf("port %s is for another protocol: no request sent", e.port)
 }
 
-// plainName returns a host name in lower case and without dots at its end.
+// plainName returns a host name in lower case and without dots at its end, and an address of IPv6 without brackets.
 func plainName(name string) string {
-	name = strings.ToLower(name)
+	name = strings.ToLower(strings.Trim(name, "[]"))
 	if bare := strings.TrimRight(name, "."); bare != "" {
 		return bare
 	}

@@ -1,6 +1,7 @@
 package static
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -29,7 +30,8 @@ func listingOf(it *protocol.Item) listing {
 	main, _, _ := strings.Cut(it.Language, "-")
 	parts := strings.Split(after, ".")
 	for i, part := range parts {
-		if strings.EqualFold(part, it.Language) || strings.EqualFold(part, main) {
+		tag := cmp.Or(map[string]string{"cz": "cs", "dk": "da", "po": "pl"}[strings.ToLower(part)], part) // as Apache's own configuration names them
+		if strings.EqualFold(tag, it.Language) || strings.EqualFold(tag, main) {
 			l.language, l.twins = it.Language, l.near+"."+strings.Join(slices.Delete(parts, i, i+1), ".")
 			break
 		}

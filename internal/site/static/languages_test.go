@@ -23,6 +23,7 @@ func TestSitemapLinksLanguages(t *testing.T) {
 		"c.html.en": "en", "c.en.html": "en", "c.html.de": "de", // which of the two is English?
 		"d.html.en": "en", "d/a.html.en": "en", "e.html.de?x=1.en": "en", "f.html.de": "en", "f.html.en": "en",
 		"it's.html.it": "it", "it's.html.de": "de",
+		"p.html.po": "pl", "p.html.cz": "cs", "p.html.dk": "da-DK", // as Apache names them
 	} {
 		s := w.stepOf(protocol.Create, webBase+name, "", -1, name)
 		s.Entry.Item.Language = language
@@ -50,7 +51,8 @@ func TestSitemapLinksLanguages(t *testing.T) {
 		}
 	}
 	a, b, it := "de=a.html.de en-US=a.html.en pt-BR=a.html.pt-br ", "de=b.de.html en=b.en.html ", "de=it&apos;s.html.de it=it&apos;s.html.it "
-	want := map[string]string{"a.html.de": a, "a.html.en": a, "a.html.pt-br": a, "b.de.html": b, "b.en.html": b, "it&apos;s.html.de": it, "it&apos;s.html.it": it}
+	p := "cs=p.html.cz da-DK=p.html.dk pl=p.html.po "
+	want := map[string]string{"a.html.de": a, "a.html.en": a, "a.html.pt-br": a, "b.de.html": b, "b.en.html": b, "it&apos;s.html.de": it, "it&apos;s.html.it": it, "p.html.po": p, "p.html.cz": p, "p.html.dk": p}
 	if fmt.Sprint(links) != fmt.Sprint(want) {
 		t.Errorf("links\n%v, want\n%v", links, want)
 	}
