@@ -73,7 +73,7 @@ func newForms(site *siteflags.Flags, set *flag.FlagSet, inv inventory.Inventory,
 		f.deliverable = f.evidence.Gate(f.store)
 	}
 	if f.on.Serve {
-		f.pages = &versions.Handler{Store: f.store, Journal: j, Base: site.Base, Public: public}
+		f.pages = &versions.Handler{Store: f.store, Journal: j, Base: site.Base, Public: public, Expires: f.on.Expires}
 	}
 	if f.on.Archive {
 		f.archive = &archive.Maker{Dir: site.StateDir("archive"), Base: site.Base, Journal: j, Pages: f.deliverable, Public: public, Share: f.on.Share, Every: site.Hurry, MaxAge: site.Hurry, Logger: log}
