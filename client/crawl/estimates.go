@@ -41,7 +41,14 @@ func (*estimates) ready() bool                            { return true }
 func (*estimates) prices() bool                           { return false }
 func (*estimates) price() float64                         { return 0 }
 func (*estimates) early(*collection.Page, time.Time) bool { return false }
-func (e *estimates) report(s *Status)                     { s.Truth = e.truths.Table() }
+
+func (e *estimates) report(s *Status) {
+	s.Truth = e.truths.Table()
+	for _, st := range e.sites.byID {
+		p, sum := believed(st).Predictions, &s.Predictions
+		sum.Right, sum.Wrong = sum.Right+p.Right, sum.Wrong+p.Wrong
+	}
+}
 
 // publishes records whether a site publishes its changes now.
 func (e *estimates) publishes(st *site) {
@@ -102,6 +109,7 @@ func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited
 	e.truths.Seen(v, d, st.Belief)
 	heard := believed(st)
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(of, d) {
+		heard.Predictions.Visited(&d.Before, v.Asked, d.Differs)
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
 		post, h := p.Posterior(), p.Hearing(v.Asked)
 		switch {

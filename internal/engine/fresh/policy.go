@@ -9,6 +9,7 @@ type History struct {
 	Changes     int           // visits after the first that found other content
 	Unchanged   time.Duration // T of (2.2): total time known to be without a change
 	Modified    time.Time     // newest time of change that a credible source has stated; zero: unknown
+	Expires     time.Time     // when the last visit's response predicts the next change; zero: it does not
 	Belief      Belief        // about how often it changes
 	Heard       Hearsay       // since the last visit
 }
@@ -44,6 +45,8 @@ type Site struct {
 	Extra  float64 // what a request to it costs above the price, because the site limits requests
 
 	Manifest Manifest // polled now and then, where the site sends no notices
+
+	Predictions Predictions // of when its pages will change
 }
 
 // A Policy decides about revisits. It is used by many goroutines, and keeps none of its arguments.
