@@ -50,7 +50,7 @@ const (
 	pageDebtText // DebtText
 	pageDebtSize // DebtLength
 	pageNoFollow
-	pageExpires // Expires of the history
+	pageExpires // Expires of Heard
 )
 
 // The longest strings stored of those that a site chooses, in bytes.
@@ -203,8 +203,8 @@ func codeParts(x *record.Codec, p *Page) {
 			p.Unstable = min(p.Unstable, UnstableText)
 		}
 	}
-	if x.Part(pageExpires, !h.Expires.IsZero()) {
-		x.Time(&h.Expires)
+	if x.Part(pageExpires, !said.Expires.IsZero()) {
+		x.Time(&said.Expires)
 	}
 	if x.Part(pageDebtText, !p.DebtText.IsZero()) {
 		x.Digest(&p.DebtText)

@@ -71,8 +71,8 @@ func TestExpiresIsJudged(t *testing.T) {
 		if col, err = collection.Open(dir, options); err != nil {
 			t.Fatal(err)
 		}
-		if p, _, err := col.Page("http://right.test/3"); judgedOf(t, col, "http://right.test") != right || err != nil || p.Expires.Before(p.Last) {
-			t.Errorf("after a restart: %+v; a page expires %v, %v", judgedOf(t, col, "http://right.test"), p.Expires, err)
+		if p, _, err := col.Page("http://right.test/3"); judgedOf(t, col, "http://right.test") != right || err != nil || p.Heard.Expires.Before(p.Last) {
+			t.Errorf("after a restart: %+v; a page expires %v, %v", judgedOf(t, col, "http://right.test"), p.Heard.Expires, err)
 		}
 	})
 }

@@ -9,14 +9,14 @@ type History struct {
 	Changes     int           // visits after the first that found other content
 	Unchanged   time.Duration // T of (2.2): total time known to be without a change
 	Modified    time.Time     // newest time of change that a credible source has stated; zero: unknown
-	Expires     time.Time     // when the last visit's response predicts the next change; zero: it does not
 	Belief      Belief        // about how often it changes
 	Heard       Hearsay       // since the last visit
 }
 
-// Hearsay is what the site of a page and others have said of it since its last visit.
+// Hearsay is what the site of a page and others have said of it at its last visit and since.
 type Hearsay struct {
 	Notified  bool      // a manifest or a push says that it has changed
+	Expires   time.Time // when the response to the visit predicts the next change; zero: it does not
 	Confirmed time.Time // until when credible sources say that the page is as found at the visit, discounted by their recall; zero: none does
 
 	Notices int       // notices of a change, since the copy was last known to be right

@@ -17,7 +17,7 @@ const judgedNear = 3
 // Visited judges the prediction for a page by a visit, given the history before it: it was right if the page had changed and was to
 // change by then, or neither.
 func (p *Predictions) Visited(before *History, at time.Time, changed bool) {
-	lasts, since := span(before.Last, before.Expires), span(before.Last, at)
+	lasts, since := span(before.Last, before.Heard.Expires), span(before.Last, at)
 	switch {
 	case before.Visits <= 0 || lasts == 0 || since < lasts/judgedNear || since/judgedNear > lasts:
 		return
@@ -32,7 +32,7 @@ func (p *Predictions) Visited(before *History, at time.Time, changed bool) {
 // hinted returns the belief about a page with the prediction that came with its only visit: it counts as one change in that time, less
 // if the site is often wrong, and not at all if it is no better than a coin. A second visit shows more than any prediction.
 func (p Predictions) hinted(h *History) *Belief {
-	right, wrong, lasts := count(p.Right), count(p.Wrong), days(span(h.Last, h.Expires))
+	right, wrong, lasts := count(p.Right), count(p.Wrong), days(span(h.Last, h.Heard.Expires))
 	worth := (right - wrong) / (right + wrong + 2)
 	if worth <= 0 || lasts == 0 || h.Visits != 1 {
 		return &h.Belief

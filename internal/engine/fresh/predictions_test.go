@@ -10,7 +10,7 @@ import (
 // predicted is a page that was visited once, and is to change after so long.
 func predicted(lasts time.Duration) fresh.History {
 	h := fresh.History{}.Visit(epoch, false, time.Time{})
-	h.Expires = epoch.Add(lasts)
+	h.Heard.Expires = epoch.Add(lasts)
 	return h
 }
 
@@ -70,8 +70,11 @@ func TestPredictionsAreHints(t *testing.T) {
 	if s, l, half := mean(soon, good), mean(late, good), mean(late, fresh.Predictions{Right: 20, Wrong: 10}); !(l < half && half < base && base < 10 && s > l*10) {
 		t.Errorf("rates: %v if the page is to change in a day, %v in 300, %v if a third of that is wrong, and %v if nothing is predicted", s, l, half, base)
 	}
+	if got := late.Notice(epoch.Add(time.Hour), time.Time{}, .5, .5).WithoutNotices(); !got.Heard.Expires.Equal(late.Heard.Expires) {
+		t.Errorf("after notices that were worthless, the prediction is %v", got.Heard.Expires)
+	}
 	again := late.Visit(epoch.Add(day), true, time.Time{})
-	again.Expires = epoch.Add(300 * day)
+	again.Heard.Expires = epoch.Add(300 * day)
 	if got, want := mean(again, good), mean(again, fresh.Predictions{}); got != want {
 		t.Errorf("after a second visit the rate is %v with a prediction, and %v without", got, want)
 	}
