@@ -59,7 +59,7 @@ func held(t *testing.T, col *collection.Collection, base string) (paths []string
 		if err != nil {
 			t.Fatal(err)
 		}
-		if path, ok := strings.CutPrefix(p.URL, base); ok && p.State == collection.Held {
+		if path, ok := strings.CutPrefix(p.URL, base); ok && !p.Digest.IsZero() && p.State != collection.Gone {
 			paths = append(paths, "/"+path)
 		}
 	}
@@ -146,7 +146,8 @@ func TestCrawlKnowsTheNewAddress(t *testing.T) {
 		w, h := newHosts(t)
 		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test", "new.test"}}}
 		pages := linked()
-		pages[""] = page("home", "a.html", "d/b.html", newSite+"other.html")
+		pages["a.html"] = page("A", newSite+"other.html")
+		w.addresses["new.test"] = "20.1.1.2" // so that neither waits for the other
 		w.site("old.test", pages)
 		moved := w.site("new.test", pages, oldSite)
 		for path := range pages {
@@ -156,6 +157,9 @@ func TestCrawlKnowsTheNewAddress(t *testing.T) {
 		}
 		m.run(5*time.Hour, func() {
 			time.Sleep(2 * time.Hour)
+			if _, n := w.gets("new.test"); n == 0 {
+				t.Error("the new address is not crawled yet")
+			}
 			w.redirect("old.test", newSite, http.StatusPermanentRedirect, true)
 		}, func(col *collection.Collection) {
 			if got := held(t, col, newSite); len(got) != 4 {
