@@ -88,7 +88,7 @@ var ours = map[string][]string{
 	"client/crawl/internal/explain":   {"protocol", "client/collection", "internal/engine/fresh", "internal/engine/seed", "internal/engine/trust"},
 	"client/crawl/internal/intake":    {"internal/pause"},
 	"client/crawl/internal/judgement": {"protocol", "client", "client/collection", "internal/engine/frontier", "internal/engine/trust", "internal/engine/fresh"},
-	"client/crawl/internal/moved":     {"protocol", "client", "client/collection", "client/crawl/internal/crosshost", "internal/engine/harvest", "internal/pause"},
+	"client/crawl/internal/moved":     {"protocol", "client", "client/collection", "client/crawl/internal/crosshost", "internal/engine/harvest", "internal/engine/seed", "internal/pause"},
 	"client/crawl/internal/sitequeue": {"internal/engine/frontier"},
 	"client/crawl/internal/told":      {"client/collection", "internal/engine/fresh"},
 

@@ -36,6 +36,11 @@ type ApplyOptions struct {
 
 	// Read is when the manifest was last read before this: its news may be as old as that.
 	Read time.Time
+
+	// Former is the base URL from which the site of the manifest has moved: its scheme, host and port have changed, its paths have
+	// not. Content that is stored of a page there, and has the digest of the item at the same path here, moves here without a
+	// request. Empty: the site has not moved, or nothing confirms it.
+	Former string
 }
 
 // Apply stores the effect of a step from a source, and, in the transaction with the last of that effect, the
@@ -179,6 +184,15 @@ func (s *applying) change(ch *protocol.Change) error {
 	}
 	w, isNew, err := s.admitted(url)
 	if err != nil || w == nil {
+		return err
+	}
+	from, err := s.former(w, &ch.Item)
+	if from != nil {
+		isNew = false
+		s.a.Moved++
+		err = s.carry(from, w)
+	}
+	if err != nil {
 		return err
 	}
 	return s.offer(w, isNew, &ch.Item)
@@ -503,6 +517,9 @@ func (s *applying) carry(from, to *work) error {
 		u.firsts.changed[digestKey(to.Parsed)] = to.ID
 	}
 	links, err := u.links.of(from.ID)
+	if err == nil && from.Site != to.Site {
+		links, err = s.relinked(links)
+	}
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ const (
 	pageDebtText // DebtText
 	pageDebtSize // DebtLength
 	pageNoFollow
+	pageExpires // Expires of Heard
 )
 
 // The longest strings stored of those that a site chooses, in bytes.
@@ -201,6 +202,9 @@ func codeParts(x *record.Codec, p *Page) {
 		if x.Byte((*byte)(&p.Unstable)); x.Reads {
 			p.Unstable = min(p.Unstable, UnstableText)
 		}
+	}
+	if x.Part(pageExpires, !said.Expires.IsZero()) {
+		x.Time(&said.Expires)
 	}
 	if x.Part(pageDebtText, !p.DebtText.IsZero()) {
 		x.Digest(&p.DebtText)

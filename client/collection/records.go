@@ -254,6 +254,7 @@ type Visit struct {
 	Unstable                   Unstable // of the site's pages in general: then a body with another digest than announced is not fetched again
 	Type, ETag, LastModified   string
 	Modified                   time.Time // Last-Modified, if credible
+	Expires                    time.Time // until when the response says that it stays current; zero: it does not say
 	Title, Language, Canonical string
 	NoIndex, NoFollow          bool
 	Digest, Parsed, Text       protocol.Digest

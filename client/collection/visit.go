@@ -154,6 +154,7 @@ func (x *visiting) content() error {
 	}
 	out.Differs = changed
 	w.History = w.History.Visit(x.asked, changed, modified)
+	w.Heard.Expires = keepable(v.Expires)
 	w.answered()
 	w.State = Held
 	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), x.place
@@ -246,6 +247,7 @@ func (x *visiting) unchanged() {
 	u, v, w := x.u, x.v, x.w
 	lost := !u.c.sinks.store.None && x.place.File == "" && w.Stored.File != ""
 	w.History = w.History.Visit(x.asked, false, keepable(v.Modified))
+	w.Heard.Expires = keepable(v.Expires)
 	w.answered()
 	w.State = Held
 	if v.ETag != "" {

@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -75,22 +74,6 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 		err = n.queue.hastenAll(done.Queue)
 	}
 	return done.Pending, err
-}
-
-// spelled returns changes with their URLs normalized as in the collection.
-func spelled(list []protocol.Change) []protocol.Change {
-	own := false // list is a copy
-	for i := range list {
-		url, from := seed.Spelled(list[i].Item.URL), seed.Spelled(list[i].From)
-		if url == list[i].Item.URL && from == list[i].From {
-			continue
-		}
-		if !own {
-			list, own = slices.Clone(list), true
-		}
-		list[i].Item.URL, list[i].From = url, from
-	}
-	return list
 }
 
 // counted reports to the Seeder how many new pages of each site were listed, since the

@@ -41,7 +41,14 @@ func (*estimates) ready() bool                            { return true }
 func (*estimates) prices() bool                           { return false }
 func (*estimates) price() float64                         { return 0 }
 func (*estimates) early(*collection.Page, time.Time) bool { return false }
-func (e *estimates) report(s *Status)                     { s.Truth = e.truths.Table() }
+
+func (e *estimates) report(s *Status) {
+	s.Truth = e.truths.Table()
+	for _, st := range e.sites.byID {
+		p, sum := believed(st).Predictions, &s.Predictions
+		sum.Right, sum.Wrong = sum.Right+p.Right, sum.Wrong+p.Wrong
+	}
+}
 
 // publishes records whether a site publishes its changes now.
 func (e *estimates) publishes(st *site) {
@@ -54,15 +61,16 @@ func (e *estimates) publishes(st *site) {
 	}
 }
 
-// reading returns when a manifest was read the time before, and a function to be called with each of its entries of stored pages.
-func (e *estimates) reading(st *site, step *client.Step, now time.Time) (last time.Time, listed func(*collection.Page, *protocol.Item)) {
+// reading returns when a manifest was read the time before, the base URL from which its site has just moved, and a function to be called
+// with each of its entries of stored pages.
+func (e *estimates) reading(st *site, step *client.Step, now time.Time) (last time.Time, former string, listed func(*collection.Page, *protocol.Item)) {
 	e.work.Lock()
 	defer e.work.Unlock()
-	last, belief := st.polled, st.Belief
+	last, former, belief := st.polled, st.former, st.Belief
 	if judgement.LastOf(step) { // then st.polled is the time of this poll already
 		last = st.polledBefore
 	}
-	return last, func(p *collection.Page, item *protocol.Item) { e.truths.Listed(p, item, last, now, belief) }
+	return last, former, func(p *collection.Page, item *protocol.Item) { e.truths.Listed(p, item, last, now, belief) }
 }
 
 func (e *estimates) announced(st *site, step *client.Step, by collection.Signal, pending int) {
@@ -101,6 +109,7 @@ func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited
 	e.truths.Seen(v, d, st.Belief)
 	heard := believed(st)
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(of, d) {
+		heard.Predictions.Visited(&d.Before, v.Asked, d.Differs)
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
 		post, h := p.Posterior(), p.Hearing(v.Asked)
 		switch {

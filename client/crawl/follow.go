@@ -6,11 +6,13 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/client/crawl/internal/moved"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -139,7 +141,14 @@ func (f *followers) from(src *source) *client.Source {
 func (f *followers) followed(ctx context.Context, src *source) collection.Source {
 	c, work := f.c, f.work
 	work.Lock()
-	st, s, described, ip := src.site, src.Source, src.follow.described, src.site.IP
+	st, s, described, ip, was := src.site, src.Source, src.follow.described, src.site.IP, f.sites.moved[src.URL]
+	if was != nil {
+		st.former = was.URL[:strings.LastIndexByte(was.URL, '/')+1]
+	}
+	away := &moved.Watch{Moved: st.Found, Harvester: c.Harvester, Seeder: c.Seeder, Manifest: src.URL, Hurry: c.Hurry, Log: c.Log, Crawled: f.sites.crawled}
+	if is, copied := c.Collection.Copy(); copied {
+		away.Moved = is.Moved
+	}
 	work.Unlock()
 	from := f.from(src)
 	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
@@ -148,6 +157,8 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 	f.listen(from, src)
 	cursor, under := s.Cursor, c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
+	case was != nil: // what is stored of the former address is to move, wherever this manifest was read up to
+		cursor = protocol.Cursor{}
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
 	case f.once, !s.Digest.IsZero() && s.Digest != under: // pages that earlier rules refused were not stored
@@ -189,16 +200,22 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 		if left < 0 {
 			pause.For(ctx, time.Duration(-left/stepRate*float64(time.Second)))
 		}
-		if f.alone() {
-			if to := f.keep.away.Check(work.ctx, ip, err); to != nil {
-				work.fail(to)
-			}
+		var to *moved.Error
+		if f.alone() || !s.Changed.IsZero() { // else it was never followed at this address
+			to = away.Check(work.ctx, ip, err)
 		}
 		switch {
+		case to != nil && f.alone():
+			work.fail(to)
+			return s
 		case ctx.Err() != nil:
 			return s
 		case errors.As(err, &offer):
 			return leave("site is not followed", err)
+		case to != nil:
+			f.goOver(src, to)
+			s.Status = 0
+			return leave("site is followed at its new address", to)
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // a permanent failure
 			s.Status = 0
 			return leave("site cannot be followed at this address", elsewhere)
@@ -259,6 +276,13 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 		}
 		current = !step.Behind && judgement.LastOf(&step)
 		note(true) // before announced, after which st.sources.publisher is read
+		if was != nil && judgement.LastOf(&step) {
+			work.Lock() // all that can move has moved
+			delete(f.sites.moved, src.URL)
+			st.former, was.Changed, f.sites.dirtySources[was] = "", time.Time{}, true
+			work.Unlock()
+			was = nil
+		}
 		if !f.once {
 			f.announced(src)
 		}
@@ -274,6 +298,32 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 		work.Unlock()
 	}
 	return s
+}
+
+// goOver makes the crawl follow a site at the address to which it has moved. What is stored of it moves when the manifest there is
+// read from its beginning, see collection.ApplyOptions.
+func (f *followers) goOver(src *source, to *moved.Error) {
+	url := to.To + strings.TrimPrefix(src.URL, to.From)
+	origin := protocol.Origin(url)
+	f.c.Seeder.Widen(origin)
+	f.work.Lock()
+	f.sites.moved[url] = src
+	var at *source
+	if st := f.sites.byOrigin[origin]; st != nil {
+		at = st.sources.byURL[url]
+	}
+	switch {
+	case at == nil:
+		f.work.busy++
+	case at.follow.end != nil:
+		at.follow.end()
+	case at.busy || at.index >= 0:
+		f.sites.plan(at, time.Now())
+	}
+	f.work.Unlock()
+	if at == nil {
+		f.in.Put(result{sources: []collection.Source{{Kind: collection.ManifestRDF, URL: url}}, busy: 1})
+	}
 }
 
 func signalOf(d client.Door) collection.Signal {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +37,7 @@ func (o *Options) Open() (*Crawler, error) {
 		return nil, err
 	}
 	stored, err := o.stored(&c.settings)
-	if err = cmp.Or(err, o.checkHosts(hostsOf(c.settings.Start, false))); err != nil {
+	if err = cmp.Or(err, o.checkHosts(seed.HostsOf(c.settings.Start, false))); err != nil {
 		return nil, err
 	}
 	into := o.Collection.Into
@@ -76,16 +75,16 @@ func (o *Options) begin(c *Crawler) error {
 		if mirrors := o.Collection.Store == "mirror" || o.Collection.Store == "both"; mirrors && site.Withheld {
 			return bad("Store", o.Collection.Store, "warc or none, since pages of "+site.Origin+" were fetched with cookies or a client certificate")
 		}
-		if site.Requests > 0 || site.Ready > 0 { // other sites are known only from links that were not followed
+		if site.Requests > 0 || site.Ready > 0 || site.Held > 0 { // other sites are known only from links that were not followed
 			begun = append(begun, site.Origin)
 		}
 	}
-	hosts, domains := hostsOf(begun, false), o.Scope.Domain
+	hosts, domains := seed.HostsOf(begun, false), o.Scope.Domain
 	if len(domains) == 0 {
 		if len(hosts) == 0 {
 			return wrong("no host to crawl: give a URL to begin with, or %s SUFFIX", field("Domain"))
 		}
-		c.settings.Seeder.Rules.Hosts = hostsOf(begun, true)
+		c.settings.Seeder.Rules.Hosts = seed.HostsOf(begun, true)
 	}
 	return o.checkHosts(append(hosts, domains...))
 }
@@ -394,7 +393,7 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 }
 
 // CheckURL returns an error if the options suit only one's own machines, and the host of a URL may be somebody else's.
-func (o *Options) CheckURL(u string) error { return o.checkHosts(hostsOf([]string{u}, false)) }
+func (o *Options) CheckURL(u string) error { return o.checkHosts(seed.HostsOf([]string{u}, false)) }
 
 // leastWait is the shortest wait between two requests to somebody else's host.
 const leastWait = time.Second
@@ -422,17 +421,4 @@ func (o *Options) checkHosts(hosts []string) error {
 		return wrong("%s %s: add %s if the machine is yours", name, wait, field("AllowPrivate"))
 	}
 	return nil
-}
-
-// hostsOf returns the hosts of URLs; with ports, each with the port that its URL names: a crawl that begins on such a
-// port stays there.
-func hostsOf(urls []string, ports bool) (list []string) {
-	for _, u := range urls {
-		if p, err := url.Parse(u); err == nil && ports && p.Port() != "" {
-			list = append(list, p.Host)
-		} else if err == nil {
-			list = append(list, p.Hostname())
-		}
-	}
-	return list
 }

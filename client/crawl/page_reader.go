@@ -133,6 +133,7 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 	}
 	v.Type = mediaType(h)
 	v.Again = retryAfter(h, time.Now())
+	v.Expires = fetch.Expiry(h, v.Asked)
 	if t, err := http.ParseTime(v.LastModified); err == nil {
 		if sane, ok := protocol.SaneModified(t, time.Now(), r.c.Trust.Dates); ok && dated {
 			v.Modified = sane

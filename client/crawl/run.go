@@ -13,7 +13,6 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/equal"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
-	"github.com/parleyweb/parley/client/crawl/internal/moved"
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
@@ -88,7 +87,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	defer work.cancel()
 	work.asking, work.stop = context.WithCancel(work.ctx)
 	defer work.stop()
-	sites := &siteTable{c: c, seeder: c.Seeder, work: work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]bool{}, dirty: map[*site]bool{}, dirtySources: map[*source]bool{}}
+	sites := &siteTable{c: c, seeder: c.Seeder, work: work, byID: map[frontier.SiteID]*site{}, byOrigin: map[string]*site{}, resting: map[*site]bool{}, dirty: map[*site]bool{}, dirtySources: map[*source]bool{}, moved: map[string]*source{}}
 	if err := sites.load(); err != nil {
 		return err
 	}
@@ -117,9 +116,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
 	var keep *upkeep
 	if alone {
-		is, _ := c.Collection.Copy()
-		away := &moved.Watch{Moved: is.Moved, Harvester: c.Harvester, Agent: c.Seeder.Agent, Manifest: c.Only, Hurry: c.Hurry, Log: c.Log, Crawled: sites.crawled}
-		keep = &upkeep{c: c, work: work, sites: sites, front: front, away: away, behind: count.began.Add(-saysAgain)}
+		keep = &upkeep{c: c, work: work, sites: sites, front: front, behind: count.began.Add(-saysAgain)}
 	}
 	followers := &followers{c: c, work: work, in: in, sites: sites, judge: judge, plan: plan, announcements: announcements, count: count, keep: keep, once: c.Once}
 	hosts := crosshost.New(c.Harvester, sites.crawled, c.Seeder.Agent, protocol.Origin(c.Only), SourceBytes(collection.Robots))

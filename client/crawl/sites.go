@@ -23,9 +23,10 @@ type siteTable struct {
 	byOrigin     map[string]*site
 	due          sourceHeap
 	halt         halt
-	resting      map[*site]bool   // whose pages may have to wait, see rests
-	dirty        map[*site]bool   // whose record is to be stored
-	dirtySources map[*source]bool // followed ones whose record is to be stored
+	resting      map[*site]bool     // whose pages may have to wait, see rests
+	dirty        map[*site]bool     // whose record is to be stored
+	dirtySources map[*source]bool   // followed ones whose record is to be stored
+	moved        map[string]*source // by the URL of a manifest that is to be read: that at the site's former address
 
 	faults faultLog
 }
@@ -42,6 +43,7 @@ type site struct {
 	standing     *judgement.Standing
 	sources      sourceSet
 	welcomedBy   string    // base URL of the site whose welcome applies to this host
+	former       string    // base URL from which it has moved, until its manifest was read; empty: it has not
 	deaf         bool      // polling its manifest for changes is not worth its cost
 	weight       float64   // mean importance of its pages; 0: not known yet
 	polled       time.Time // when its manifest was last polled

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/protocol"
@@ -122,8 +123,9 @@ type Status struct {
 	// Owed are the announced pages that a crawl with Once has not fetched at its end.
 	Owed []Unfetched `json:"owed,omitempty"`
 
-	Revisits *Revisits          `json:"revisits,omitempty"` // nil where the policy has no price, or before the first plan
-	Truth    []judgement.Decile `json:"truth,omitempty"`
+	Revisits    *Revisits          `json:"revisits,omitempty"` // nil where the policy has no price, or before the first plan
+	Truth       []judgement.Decile `json:"truth,omitempty"`
+	Predictions fresh.Predictions  `json:"predictions,omitzero"` // that visits have judged, at most 256 of each site, in earlier runs too
 }
 
 // Came returns the number of all bytes received.

@@ -1,10 +1,6 @@
 package crawl
 
-import (
-	"time"
-
-	"github.com/parleyweb/parley/client/crawl/internal/moved"
-)
+import "time"
 
 const (
 	tidyEvery = 5 * time.Second // the least time between two calls of Tidy
@@ -17,7 +13,6 @@ type upkeep struct {
 	work  *work
 	sites *siteTable
 	front queue
-	away  *moved.Watch
 
 	tidied time.Time // when Tidy was last called; for the Manager alone
 	behind time.Time // since when the copy is not up to date; zero: it is. The work's lock guards it

@@ -133,6 +133,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 			print("", "%d pages of sites that did not answer then are unknown, and do not count as current", v.Unknown)
 		}
 	}
+	if p := s.Predictions; p.Right+p.Wrong > 0 {
+		print("predicted", "%.0f of %.0f predictions of the next change of a page were right (Expires, max-age)", p.Right, p.Right+p.Wrong)
+	}
 	for i, d := range s.Truth {
 		if d.Pages > 0 {
 			print("estimated", "%3d-%d %% current: %d pages, %.1f %% expected, %.1f %% found", 10*i, 10*i+10, d.Pages, 100*d.Expected, 100*d.Found)

@@ -50,7 +50,7 @@ var exceptions = map[string]string{
 	"manifest-every": "set short by the runner, so that a history lasts a second", "sitemap-every": "set short by the runner, so that a history lasts a second", "feed-every": "set short by the runner, so that a history lasts a second",
 	"poll": "set short by the runner, so that a history lasts a second", "look-every": "set short by the runner, so that a history lasts a second", "write-every": "set short by the runner, so that a history lasts a second",
 	"grace": "set short by the runner, so that a history lasts a second", "preset": "set by the feature tells", "stream": "set by the feature tells",
-	"serve-pages": "has a feature of its own", "clean-urls": "has a feature of its own", "archive": "has a feature of its own", "versions": "has a feature of its own",
+	"serve-pages": "has a feature of its own", "expires": "goes with --serve-pages", "clean-urls": "has a feature of its own", "archive": "has a feature of its own", "versions": "has a feature of its own",
 	"indexnow-listen": "nobody sends notices here", "indexnow": "there is no search engine here", "indexnow-key": "there is no search engine here",
 	"indexnow-all": "there is no search engine here", "indexnow-rotate": "there is no search engine here", "indexnow-significance": "there is no search engine here",
 	"trusted-proxy": "all clients are on this machine", "websub": "there is no hub here", "on-change": "there is no receiver here", "webhook": "there is no receiver here", "webhook-secret": "goes with --webhook", "hub": "there is no subscriber here", "announce-tokens": "another inventory of a site",

@@ -72,3 +72,24 @@ func RetryAfter(h http.Header, now time.Time, most time.Duration) (time.Duration
 	}
 	return min(max(t.Sub(now), 0), most), true
 }
+
+// Expiry returns until when a response predicts that it stays current, at most a year after the request: until Expires, or else for the
+// max-age of Cache-Control; the zero time if it does not say. For a cache max-age goes first; a site that sends both means Expires as a
+// prediction.
+func Expiry(h http.Header, asked time.Time) time.Time {
+	lasts := time.Duration(0)
+	for part := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 32); err == nil && strings.EqualFold(name, "max-age") {
+			lasts = time.Duration(n) * time.Second
+		}
+	}
+	expires, err := http.ParseTime(h.Get("Expires"))
+	if date, wrong := http.ParseTime(h.Get("Date")); err == nil && wrong == nil && expires.After(date) { // both by the site's clock
+		lasts = expires.Sub(date)
+	}
+	if lasts == 0 {
+		return time.Time{}
+	}
+	return asked.Add(min(lasts, 365*24*time.Hour))
+}

@@ -2,6 +2,7 @@ package versions
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -51,7 +52,13 @@ type Handler struct {
 	// even if stale: "max-age=60, stale-while-revalidate=604800".
 	CacheControl string
 
-	named ways // that requests for Base's own name came; see foreign
+	// Expires predicts the next change of a page in that header, from the changes of the page that the journal remembers, at least
+	// three. It is for crawlers, and no promise: with an empty CacheControl, the response tells caches to ask again after a minute
+	// (max-age), which for them outranks Expires.
+	Expires bool
+
+	forecast forecast
+	named    ways // that requests for Base's own name came; see foreign
 }
 
 const (
@@ -124,6 +131,7 @@ func (h *Handler) url(r *http.Request) (string, bool) {
 
 func refuse(w http.ResponseWriter, status int) {
 	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Del("Expires")
 	w.Header().Del("Use-As-Dictionary")
 	http.Error(w, http.StatusText(status), status)
 }
@@ -177,8 +185,15 @@ func (a *response) describe() {
 	}
 	head.Set("Content-Type", kind)
 	head.Set("Vary", "Accept-Encoding, Available-Dictionary")
-	if a.CacheControl != "" {
-		head.Set("Cache-Control", a.CacheControl)
+	control := a.CacheControl
+	if a.Expires {
+		if at := a.forecast.next(a.r.Context(), a.Journal, a.item.URL, time.Now()); !at.IsZero() {
+			head.Set("Expires", at.UTC().Format(http.TimeFormat))
+			control = cmp.Or(control, "max-age=60")
+		}
+	}
+	if control != "" {
+		head.Set("Cache-Control", control)
 	}
 	path := a.item.URL[len(protocol.Origin(a.item.URL)):]
 	if a.item.Length <= coding.MaxDeltaBase && !strings.Contains(path, "?") {
@@ -327,6 +342,7 @@ func (a *response) open() (io.ReadCloser, bool) {
 // unsaid sends a file with its media type, but without validators and digest.
 func (a *response) unsaid(f io.Reader) {
 	head := a.w.Header()
+	head.Del("Expires")
 	head.Del("Use-As-Dictionary")
 	head.Set("Cache-Control", "no-cache")
 	for _, name := range []string{"If-None-Match", "If-Match", "If-Unmodified-Since"} {

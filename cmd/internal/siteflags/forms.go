@@ -34,6 +34,7 @@ func (f *Flags) DoorOptions() []command.Flag {
 		bind("query", &o.Query, "list the pages that match a filter, at BASE/parley/query"),
 		bind("expressions", &o.Expressions, "accept filters written in CEL, of bounded cost"),
 		bind("serve-pages", &o.Serve, "answer requests for the pages themselves that the web server forwards, with differences for clients that have an old version"),
+		bind("expires", &o.Expires, "with --serve-pages, predict in the header Expires when a page changes next, from its changes so far; caches are told to ask again after a minute"),
 		bind("trust-docroot", &o.Trust, "deliver the content of pages that the web server has not refused, even if no check has shown that it serves them to anonymous clients"),
 		bind("callers", &o.Callers, "identify crawlers by the tokens in `FILE`, which is read again when it changes; each line has a name as in robots.txt, a token, and the word agents if programs of that crawler may run here"),
 	}
@@ -46,7 +47,7 @@ func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 	if o.Options, ok = forms.Preset(said.preset); !ok {
 		return Forms{}, command.Misusef("--preset %s: want low, moderate or high", said.preset)
 	}
-	o.Share, o.Serve = said.Share, said.Serve
+	o.Share, o.Serve, o.Expires = said.Share, said.Serve, said.Expires
 	isSet := map[string]bool{}
 	set.Visit(func(fl *flag.Flag) {
 		isSet[fl.Name] = true
@@ -68,6 +69,8 @@ func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 	switch {
 	case o.Share <= 0 || o.Share > 1:
 		return Forms{}, command.Misusef("--archive-share %g: want more than 0, and at most 1", o.Share)
+	case o.Expires && !o.Serve:
+		return Forms{}, command.Misusef("--expires needs --serve-pages: the header is sent with the pages")
 	case f.Docroot == "":
 		for _, option := range []string{"archive", "serve-pages"} {
 			if isSet[option] {

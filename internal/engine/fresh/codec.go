@@ -84,20 +84,24 @@ func (s *Site) Append(b []byte) []byte {
 		flags |= 4
 	}
 	b = append(b, flags)
-	if s.Manifest == (Manifest{}) {
+	if s.Manifest == (Manifest{}) && s.Predictions == (Predictions{}) {
 		return b
 	}
 	var read int64
 	if !s.Manifest.Read.IsZero() {
 		read = s.Manifest.Read.UnixMilli()
 	}
-	return binary.BigEndian.AppendUint64(appendFloat(b, float32(s.Manifest.Recall)), uint64(read))
+	b = binary.BigEndian.AppendUint64(appendFloat(b, float32(s.Manifest.Recall)), uint64(read))
+	if s.Predictions == (Predictions{}) {
+		return b
+	}
+	return appendFloat(appendFloat(b, s.Predictions.Right), s.Predictions.Wrong)
 }
 
 // ParseSite decodes what [Site.Append] wrote.
 func ParseSite(b []byte) (s Site, err error) {
-	const size, manifest = 1 + 4*points + 4*16 + 1, 4 + 8
-	if len(b) != size && len(b) != size+manifest || b[0] != siteVersion {
+	const size, manifest, predictions = 1 + 4*points + 4*16 + 1, 4 + 8, 4 + 4
+	if n := len(b) - size; n != 0 && n != manifest && n != manifest+predictions || b[0] != siteVersion {
 		return Site{}, errors.New("read beliefs of site: malformed")
 	}
 	b = b[1:]
@@ -115,10 +119,13 @@ func ParseSite(b []byte) (s Site, err error) {
 	s.Signal.Flood.Odds = between(math.Float32frombits(binary.BigEndian.Uint32(next())), -mostFlood, mostFlood)
 	s.Extra = float64(readAmount(next()))
 	s.Signal.Numbers.Sure, s.Tells, s.Manifest.Planned = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
-	if b = b[1:]; len(b) == manifest {
+	if b = b[1:]; len(b) >= manifest {
 		s.Manifest.Recall = bounded(float64(readAmount(next())), mostFew)
 		if read := int64(binary.BigEndian.Uint64(b)); read > 0 && read < farthestMilli {
 			s.Manifest.Read = time.UnixMilli(read).UTC()
+		}
+		if b = b[8:]; len(b) == predictions {
+			s.Predictions.Right, s.Predictions.Wrong = readAmount(next()), readAmount(next())
 		}
 	}
 	return s, nil

@@ -97,7 +97,7 @@ func (h *History) unsay(changed bool) (told float64) {
 // after the last visit came from them; the date before that one is lost.
 func (h History) WithoutNotices() History {
 	h.unsay(false)
-	h.Heard = Hearsay{Confirmed: h.Heard.Confirmed}
+	h.Heard = Hearsay{Expires: h.Heard.Expires, Confirmed: h.Heard.Confirmed}
 	if h.Modified.After(h.Last) {
 		h.Modified = time.Time{}
 	}

@@ -10,7 +10,7 @@ func (p *Page) Posterior() Posterior {
 	if p.Site == nil {
 		return new(Prior).Under(&p.Belief)
 	}
-	return p.Site.Prior.Under(&p.Belief)
+	return p.Site.Prior.Under(p.Site.Predictions.hinted(&p.History))
 }
 
 // Age is the number of days since the copy was last known to be right.

@@ -13,9 +13,10 @@ type History struct {
 	Heard       Hearsay       // since the last visit
 }
 
-// Hearsay is what the site of a page and others have said of it since its last visit.
+// Hearsay is what the site of a page and others have said of it at its last visit and since.
 type Hearsay struct {
 	Notified  bool      // a manifest or a push says that it has changed
+	Expires   time.Time // when the response to the visit predicts the next change; zero: it does not
 	Confirmed time.Time // until when credible sources say that the page is as found at the visit, discounted by their recall; zero: none does
 
 	Notices int       // notices of a change, since the copy was last known to be right
@@ -44,6 +45,8 @@ type Site struct {
 	Extra  float64 // what a request to it costs above the price, because the site limits requests
 
 	Manifest Manifest // polled now and then, where the site sends no notices
+
+	Predictions Predictions // of when its pages will change
 }
 
 // A Policy decides about revisits. It is used by many goroutines, and keeps none of its arguments.

@@ -278,6 +278,13 @@ func TestSignalRoundTrip(t *testing.T) {
 	if got, err = fresh.ParseSite(site.Append(nil)); err != nil || got != site {
 		t.Errorf("%+v, want %+v: %v", got, site, err)
 	}
+	for _, m := range []fresh.Manifest{site.Manifest, {}} {
+		site.Manifest, site.Predictions = m, fresh.Predictions{Right: 3, Wrong: 1.5}
+		if got, err = fresh.ParseSite(site.Append(nil)); err != nil || got != site {
+			t.Errorf("%+v, want %+v: %v", got, site, err)
+		}
+	}
+	site.Manifest, site.Predictions = fresh.Manifest{Recall: 1}, fresh.Predictions{}
 	bad := site.Append(nil)
 	for i := range bad[1:] {
 		bad[1+i] = 0xff

@@ -1,6 +1,10 @@
 package seed
 
-import "strings"
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
 
 // domains are those of Rules. Without any, all origins are in them.
 type domains struct {
@@ -39,4 +43,25 @@ func defaultPort(origin string) string {
 		return ":443"
 	}
 	return ":80"
+}
+
+// HostsOf returns the hosts of URLs, as Rules.Hosts has them; with ports, each with the port that its URL names: a crawl that begins on
+// such a port stays there.
+func HostsOf(urls []string, ports bool) (list []string) {
+	for _, u := range urls {
+		if p, err := url.Parse(u); err == nil && ports && p.Port() != "" {
+			list = append(list, p.Host)
+		} else if err == nil {
+			list = append(list, p.Hostname())
+		}
+	}
+	return list
+}
+
+// Widen adds the host of an origin to the Hosts of the Rules in force, if they exclude the origin.
+func (s *Seeder) Widen(origin string) {
+	if r := s.CurrentRules(); s.Outside(origin) {
+		r.Hosts = append(slices.Clip(r.Hosts), HostsOf([]string{origin}, true)...)
+		s.SetRules(r)
+	}
 }

@@ -1,6 +1,11 @@
 package seed
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/parleyweb/parley/protocol"
+)
 
 // Spelled normalizes the spelling of a URL that protocol.CanonicalURL has
 // written: without a dot at the end of its host, without zeros before its port, and
@@ -39,6 +44,22 @@ func Spelled(url string) string {
 		return s
 	}
 	return string(b)
+}
+
+// SpelledAll returns changes with their URLs normalized by Spelled.
+func SpelledAll(list []protocol.Change) []protocol.Change {
+	own := false // list is a copy
+	for i := range list {
+		url, from := Spelled(list[i].Item.URL), Spelled(list[i].From)
+		if url == list[i].Item.URL && from == list[i].From {
+			continue
+		}
+		if !own {
+			list, own = slices.Clone(list), true
+		}
+		list[i].Item.URL, list[i].From = url, from
+	}
+	return list
 }
 
 // authority normalizes host and port; scheme includes "://".

@@ -81,7 +81,7 @@ func New(on Options, site Site) *Forms {
 		f.Inventory = f.Evidence.Watching(f.Inventory)
 	}
 	if on.Serve {
-		f.Pages = &versions.Handler{Store: f.Versions, Journal: site.Journal, Base: site.Base, Public: public}
+		f.Pages = &versions.Handler{Store: f.Versions, Journal: site.Journal, Base: site.Base, Public: public, Expires: on.Expires}
 	}
 	if on.Archive {
 		f.Archive = f.archive(public)

@@ -12,6 +12,7 @@ type Options struct {
 	Query       bool    // current items, filtered
 	Expressions bool    // filters that are expressions
 	Serve       bool    // requests for the pages' own URLs
+	Expires     bool    // with a prediction of each page's next change
 }
 
 // Preset returns the options for an admin's budget (Castillo 2004, 6.4: C43): low, moderate or high.

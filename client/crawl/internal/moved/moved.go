@@ -1,4 +1,4 @@
-// Package moved finds out where the site of a copy has moved to. The rules are in the documentation of package protocol, "A site
+// Package moved finds out where a followed site has moved to. The rules are in the documentation of package protocol, "A site
 // that moves": the former address redirects to the new one, and the manifest there names the former one.
 package moved
 
@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -39,7 +40,7 @@ func (e *Error) Error() string { return fmt.Sprintf("the site has moved from %s 
 // A Watch checks the redirects of a site to other origins. It is for one goroutine.
 type Watch struct {
 	Harvester *harvest.Harvester // sends the requests to other origins, after their robots.txt
-	Agent     string             // our product token in robots.txt
+	Seeder    *seed.Seeder       // has our product token in robots.txt, and the domains of the crawl, which no site leaves
 	Manifest  string             // URL of the site's manifest
 	Hurry     time.Duration      // bounds the time between two checks, and after a move; zero: no bound
 	Moved     time.Time          // when the site moved last: it does not move again within lastAgain, since two addresses could lead a copy to and fro
@@ -83,8 +84,11 @@ func (w *Watch) find(ctx context.Context, ip netip.Addr, base string) (string, e
 	var trail []string // the bases before
 	for asked := w.Manifest; len(trail) <= mostHops; {
 		origin := protocol.Origin(asked)
+		if len(w.Seeder.CurrentRules().DomainSuffixes) > 0 && w.Seeder.Outside(origin) {
+			return "", fmt.Errorf("%s is outside of the domains of the crawl", origin)
+		}
 		w.Harvester.Seen(origin, ip)
-		hosts := crosshost.New(w.Harvester, w.Crawled, w.Agent, origin, mostRobots) // its robots.txt must not lead elsewhere either
+		hosts := crosshost.New(w.Harvester, w.Crawled, w.Seeder.Agent, origin, mostRobots) // its robots.txt must not lead elsewhere either
 		hosts.Begin(origin)
 		a := hosts.Fetch(ctx, &collection.Source{URL: asked}, mostHead)
 		switch {
