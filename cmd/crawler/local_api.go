@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +12,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/steer"
@@ -30,7 +33,7 @@ import (
 //	GET  /status                         how it stands
 //	GET  /sites                          JSON lines of siteRow
 //	GET  /pages?site=&prefix=&state=     JSON lines of pageRow
-//	GET  /links?url=                     JSON lines of pageRow; with all=true in place of url, of linkRow
+//	GET  /links?url=                     JSON lines of pageRow; with all=true in place of url, of linkRow, the last of which may report damage
 //	GET  /why?url=                       all that speaks for and against a page
 //	POST /add                            URLs to ask for at once
 //	GET  /events?after=&follow=&text=    JSON lines of eventLine
@@ -39,7 +42,7 @@ import (
 //	GET  /index?prefix=                  an inverted index
 //	POST /export                         an exporting; how many records were written
 //	POST /accept                         an origin; how many pages were dropped
-//	POST /pause, /resume                 a list of sites, empty for all; what is set on the crawl, as are the next two
+//	POST /pause, /resume                 a list of sites, or ["all"]; a nowSet, as are the next two
 //	POST /rate                           a steer.Rate
 //	POST /scope                          a steer.Scope
 //
@@ -85,10 +88,10 @@ func (d *localAPI) remote() *http.ServeMux {
 	m.HandleFunc("GET /links", d.links)
 	m.HandleFunc("POST /accept", d.accept)
 	m.HandleFunc("POST /add", d.add)
-	m.HandleFunc("POST /pause", steered(d, (*steer.Steering).Pause))
-	m.HandleFunc("POST /resume", steered(d, (*steer.Steering).Resume))
-	m.HandleFunc("POST /rate", steered(d, (*steer.Steering).SetRate))
-	m.HandleFunc("POST /scope", steered(d, (*steer.Steering).SetScope))
+	m.HandleFunc("POST /pause", steered(d, `["https://www.example.org"], or ["all"] for all sites`, (*steer.Steering).Pause))
+	m.HandleFunc("POST /resume", steered(d, `["https://www.example.org"], or ["all"] for all sites`, (*steer.Steering).Resume))
+	m.HandleFunc("POST /rate", steered(d, `{"budget": "5000"}`, (*steer.Steering).SetRate))
+	m.HandleFunc("POST /scope", steered(d, `{"reject": ["/archive/"]}`, (*steer.Steering).SetScope))
 	return m
 }
 
@@ -227,10 +230,21 @@ func (d *localAPI) pages(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// A linkRow is a row of "crawler links --all".
+// A linkRow is a row of "crawler links --all". If records are damaged, the last row says so: Damaged is how many pages have links that
+// cannot be read, and From the first of those pages.
 type linkRow struct {
-	From string `json:"from"`
-	To   string `json:"to"`
+	From    string `json:"from"`
+	To      string `json:"to,omitempty"`
+	Damaged int    `json:"damaged,omitempty"`
+}
+
+// fault implements faulty.
+func (r *linkRow) fault() error {
+	if r.Damaged == 0 {
+		return nil
+	}
+	return fmt.Errorf("list links: links of %s are missing, since records in state.db are damaged; the first page is %s: "+
+		"restore the directory from a backup, or move state.db away and crawl again", admin.Many(r.Damaged, "page", "pages"), printable(r.From))
 }
 
 // mostURLs is how many URLs are cached while all links are listed.
@@ -238,31 +252,59 @@ const mostURLs = 1 << 16
 
 // graph yields all stored links. Memory holds the URLs of some pages only.
 func (d *localAPI) graph(ctx context.Context, yield func(linkRow, error) bool) {
-	urls := map[frontier.PageID]string{}
-	for from, to := range d.col.Graph() {
+	urls := map[frontier.PageID]string{} // empty: the record is damaged
+	last := linkRow{}
+	for l, err := range d.col.Graph() {
+		if err != nil && l.From == 0 || ctx.Err() != nil {
+			yield(linkRow{}, errors.Join(err, ctx.Err()))
+			return
+		}
 		if len(urls) > mostURLs {
 			clear(urls)
 		}
-		var more []frontier.PageID
-		for _, id := range append(to[:len(to):len(to)], from) {
-			if _, known := urls[id]; !known {
-				more = append(more, id)
-			}
-		}
-		list, err := d.col.PagesByID(more)
-		if err = errors.Join(err, ctx.Err()); err != nil {
+		all := append(l.To[:len(l.To):len(l.To)], l.From)
+		if err := d.addURLs(urls, slices.DeleteFunc(slices.Clone(all), func(id frontier.PageID) bool { _, read := urls[id]; return read })); err != nil {
 			yield(linkRow{}, err)
 			return
 		}
-		for i := range list {
-			urls[more[i]] = list[i].URL
-		}
-		for _, id := range to {
-			if urls[id] != "" && !yield(linkRow{urls[from], urls[id]}, nil) {
+		for _, id := range l.To {
+			if urls[l.From] != "" && urls[id] != "" && !yield(linkRow{From: urls[l.From], To: urls[id]}, nil) {
 				return
 			}
 		}
+		if err != nil || slices.ContainsFunc(all, func(id frontier.PageID) bool { url, read := urls[id]; return read && url == "" }) {
+			if last.Damaged++; last.Damaged == 1 {
+				last.From = cmp.Or(urls[l.From], fmt.Sprintf("page number %d, whose own record is damaged", l.From))
+			}
+		}
 	}
+	if last.Damaged > 0 {
+		yield(last, nil)
+	}
+}
+
+// addURLs adds the URLs of pages, except those of new pages that are not readable yet.
+func (d *localAPI) addURLs(urls map[frontier.PageID]string, ids []frontier.PageID) error {
+	list, err := d.col.PagesByID(ids)
+	switch {
+	case err == nil:
+		for i := range list {
+			if list[i].URL != "" {
+				urls[ids[i]] = list[i].URL
+			}
+		}
+	case !errors.Is(err, collection.ErrDamaged):
+		return err
+	case len(ids) == 1:
+		urls[ids[0]] = ""
+	default: // the record of one of them is damaged
+		for half := range slices.Chunk(ids, (len(ids)+1)/2) {
+			if err := d.addURLs(urls, half); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (d *localAPI) links(w http.ResponseWriter, req *http.Request) {
