@@ -158,7 +158,9 @@ func (p *crawlPage) read(ctx context.Context) (any, error) {
 
 // rate returns how many requests a minute were made lately, and over which time.
 func (p *crawlPage) rate(now time.Time, requests int64) (perMinute float64, over time.Duration) {
-	p.samples = append(p.samples, sample{now, requests})
+	if n := len(p.samples); n == 0 || now.Sub(p.samples[n-1].at) >= time.Second { // forms make the page anew at any time
+		p.samples = append(p.samples, sample{now, requests})
+	}
 	for len(p.samples) > 2 && now.Sub(p.samples[1].at) >= rateOver {
 		p.samples = p.samples[1:]
 	}

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -250,61 +249,48 @@ func (r *linkRow) fault() error {
 // mostURLs is how many URLs are cached while all links are listed.
 const mostURLs = 1 << 16
 
-// graph yields all stored links. Memory holds the URLs of some pages only.
+// graph yields all stored links, except those of pages for which a record is damaged. Memory holds the URLs of some pages only.
 func (d *localAPI) graph(ctx context.Context, yield func(linkRow, error) bool) {
-	urls := map[frontier.PageID]string{} // empty: the record is damaged
+	urls := map[frontier.PageID]string{}
 	last := linkRow{}
 	for l, err := range d.col.Graph() {
-		if err != nil && l.From == 0 || ctx.Err() != nil {
+		if ctx.Err() != nil || err != nil && l.From == 0 {
 			yield(linkRow{}, errors.Join(err, ctx.Err()))
 			return
 		}
 		if len(urls) > mostURLs {
 			clear(urls)
 		}
-		all := append(l.To[:len(l.To):len(l.To)], l.From)
-		if err := d.addURLs(urls, slices.DeleteFunc(slices.Clone(all), func(id frontier.PageID) bool { _, read := urls[id]; return read })); err != nil {
-			yield(linkRow{}, err)
-			return
-		}
-		for _, id := range l.To {
-			if urls[l.From] != "" && urls[id] != "" && !yield(linkRow{From: urls[l.From], To: urls[id]}, nil) {
-				return
+		var more []frontier.PageID
+		for _, id := range append(l.To[:len(l.To):len(l.To)], l.From) {
+			if _, known := urls[id]; !known {
+				more = append(more, id)
 			}
 		}
-		if err != nil || slices.ContainsFunc(all, func(id frontier.PageID) bool { url, read := urls[id]; return read && url == "" }) {
+		list, unread := d.col.PagesByID(more)
+		if err != nil || errors.Is(unread, collection.ErrDamaged) {
 			if last.Damaged++; last.Damaged == 1 {
-				last.From = cmp.Or(urls[l.From], fmt.Sprintf("page number %d, whose own record is damaged", l.From))
+				p, _, _ := d.col.PageByID(l.From)
+				last.From = cmp.Or(p.URL, fmt.Sprintf("page number %d", l.From))
+			}
+			continue
+		}
+		if unread != nil {
+			yield(linkRow{}, unread)
+			return
+		}
+		for i := range list {
+			urls[more[i]] = list[i].URL
+		}
+		for _, id := range l.To {
+			if urls[id] != "" && !yield(linkRow{From: urls[l.From], To: urls[id]}, nil) {
+				return
 			}
 		}
 	}
 	if last.Damaged > 0 {
 		yield(last, nil)
 	}
-}
-
-// addURLs adds the URLs of pages, except those of new pages that are not readable yet.
-func (d *localAPI) addURLs(urls map[frontier.PageID]string, ids []frontier.PageID) error {
-	list, err := d.col.PagesByID(ids)
-	switch {
-	case err == nil:
-		for i := range list {
-			if list[i].URL != "" {
-				urls[ids[i]] = list[i].URL
-			}
-		}
-	case !errors.Is(err, collection.ErrDamaged):
-		return err
-	case len(ids) == 1:
-		urls[ids[0]] = ""
-	default: // the record of one of them is damaged
-		for half := range slices.Chunk(ids, (len(ids)+1)/2) {
-			if err := d.addURLs(urls, half); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func (d *localAPI) links(w http.ResponseWriter, req *http.Request) {
