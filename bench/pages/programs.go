@@ -109,14 +109,23 @@ func startNotifier(ctx context.Context, o *options) (*subject, error) {
 	var working sync.WaitGroup
 	listeners := o.pages / 30
 	most := fmt.Sprint(listeners + 10)
-	s, err := begin(ctx, o, "notifier", func() { cancel(); working.Wait() }, func(*subject) bool { return program.Get("http://"+address+"/robots.rdf") == nil },
+	var found protocol.Discovery
+	ready := func(*subject) bool {
+		resp, err := http.Get("http://" + address + "/.well-known/parley")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return json.NewDecoder(resp.Body).Decode(&found) == nil && !found.Head.IsZero()
+	}
+	s, err := begin(ctx, o, "notifier", func() { cancel(); working.Wait() }, ready,
 		"--docroot", root, "--base", "http://"+address+"/", "--listen", address, "--state", filepath.Join(o.dir, "state"), "--serve-pages", "--no-self-check",
 		"--max-subscribers", most, "--per-address", most)
 	if err != nil {
 		return nil, err
 	}
 	for i := range listeners {
-		conn, err := wsconn.Dial(ctx, "ws://"+address+"/parley/stream?as=meta", http.Header{"User-Agent": {fmt.Sprintf("Listener %d", i)}}, nil,
+		conn, err := wsconn.Dial(ctx, "ws://"+address+"/parley/stream?as=meta&after="+found.Head.String(), http.Header{"User-Agent": {fmt.Sprintf("Listener %d", i)}}, nil,
 			wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
 		if err != nil {
 			s.end()

@@ -259,7 +259,7 @@ func TestMassDeletionIsHeld(t *testing.T) {
 	state := func() collection.Source { l, _ := r.c.Sources(0); return l[0] }
 	doomed := func(pages int) {
 		t.Helper()
-		if of := must(r.c.Doomed()); of[site().ID] != pages || pages == 0 && len(of) > 0 {
+		if of := must(collection.Doomed(r.c)); of[site().ID] != pages || pages == 0 && len(of) > 0 {
 			t.Errorf("doomed: %v, want %d", of, pages)
 		}
 	}

@@ -282,13 +282,28 @@ func (x *index) doom(source uint64, pages int) {
 
 // Doomed returns the sites that have pages whose deletion is held back, see Release, and how many. The first call reads all sources; later
 // ones read nothing.
-func (c *Collection) Doomed() (map[frontier.SiteID]int, error) {
+func Doomed(c *Collection) (map[frontier.SiteID]int, error) {
 	x := &c.index
 	x.mu.RLock()
 	known := x.doomed != nil
 	x.mu.RUnlock()
 	if !known {
-		if err := c.findDoomed(); err != nil {
+		c.mu.Lock() // nothing may be held back or dropped between reading and storing
+		found := map[uint64]int{}
+		err := c.reading(func(tx *bbolt.Tx) error {
+			return eachSource(tx.Bucket(sourcesBucket), 0, func(s *Source) {
+				if !s.Held.IsZero() {
+					found[s.ID] = s.Doomed
+				}
+			})
+		})
+		if err == nil {
+			x.mu.Lock()
+			x.doomed = found
+			x.mu.Unlock()
+		}
+		c.mu.Unlock()
+		if err != nil {
 			return nil, fmt.Errorf("read deletions that are held back: %w", err)
 		}
 	}
@@ -299,25 +314,6 @@ func (c *Collection) Doomed() (map[frontier.SiteID]int, error) {
 		of[frontier.SiteID(source>>sourceBits)] += pages
 	}
 	return of, nil
-}
-
-func (c *Collection) findDoomed() error {
-	c.mu.Lock() // nothing may be held or dropped between reading and storing
-	defer c.mu.Unlock()
-	found := map[uint64]int{}
-	err := c.reading(func(tx *bbolt.Tx) error {
-		return eachSource(tx.Bucket(sourcesBucket), 0, func(s *Source) {
-			if !s.Held.IsZero() {
-				found[s.ID] = s.Doomed
-			}
-		})
-	})
-	if err == nil {
-		c.index.mu.Lock()
-		c.index.doomed = found
-		c.index.mu.Unlock()
-	}
-	return err
 }
 
 // drop drops pages that the source does not name any more.

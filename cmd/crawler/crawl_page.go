@@ -213,7 +213,7 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 
 // doomed looks for sites whose deletions are held back, those with the most pages first.
 func (p *crawlPage) doomed(v *crawlView) error {
-	doomed, err := p.api.col.Doomed()
+	doomed, err := collection.Doomed(p.api.col)
 	for id, pages := range doomed {
 		if s, ok := p.api.col.SiteByID(id); ok {
 			v.Doomed = append(v.Doomed, doomedLine{s.Origin, pages})
@@ -322,7 +322,7 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("accept: unknown site %.200s", origin)
 		}
-		doomed, err := p.api.col.Doomed()
+		doomed, err := collection.Doomed(p.api.col)
 		if err != nil {
 			return "", err
 		}
