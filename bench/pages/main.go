@@ -74,16 +74,18 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 				}
 				fmt.Fprintf(t, "%s\t%s\t%.2f %s\t%g %s\t%s\n", s.name, what, value, unit, limit, unit, verdict)
 			})
-			s.end()
+			if s.end(); err != nil {
+				err = fmt.Errorf("%s: %w\n%s", s.name, err, s.program.Tail())
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := t.Flush(); err == nil && missed {
-		return errMissed
+	if err := t.Flush(); err != nil || !missed {
+		return err
 	}
-	return err
+	return errMissed
 }
 
 // measure makes all measurements of a program.

@@ -122,7 +122,7 @@ func TestCrawlPage(t *testing.T) {
 	site.Publish()
 	d.shows(`data-label="Told by">stream</td>`)
 	d.shows(`<th scope="row">stream</th><td class="n" data-label="Changes">1</td>`)
-	d.shows(` expected</small></td><td class="n" data-label="Refused or failing">`)
+	d.shows(` expected</small></span></td><td class="n" data-label="Refused or failing">`)
 	if page := d.page(); strings.Contains(page, "<script>alert") || len(page) > 50_000 {
 		t.Errorf("%d bytes, with hostile text: %s", len(page), page)
 	}

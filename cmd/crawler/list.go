@@ -77,7 +77,8 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 			return errors.Join(err, flush())
 		}
 		if f, ok := any(&t).(faulty); ok {
-			if fault = f.fault(); fault != nil {
+			if err := f.fault(); err != nil {
+				fault = err
 				continue
 			}
 		}
