@@ -306,7 +306,10 @@ func TestLinksOfADamagedRecord(t *testing.T) {
 	site.Publish()
 	dir := filepath.Join(t.TempDir(), "crawl")
 	r := begin(t, dir, "run", site.Base)
-	until(t, "all links are stored", func() bool { return strings.Count(r.says("links", "--all"), "\n") == 97 })
+	until(t, "all links are stored", func() bool {
+		_, out, _ := program(t.Context(), "links", "--all", "--into", dir)
+		return strings.Count(out, "\n") == 97
+	})
 	r.finish()
 	state := filepath.Join(dir, "state.db")
 	text, err := os.ReadFile(state)

@@ -224,6 +224,7 @@ func TestTenThousandUpdates(t *testing.T) {
 		}
 		var heap uint64
 		var goroutines int
+		time.Sleep(d.page.Every / 2) // between two renderings
 		for i := range 10_000 {
 			d.set("b", strconv.Itoa(i))
 			time.Sleep(d.page.Every)
