@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/bench/internal/program"
@@ -121,26 +122,35 @@ func (s *subject) share(ctx context.Context, last time.Duration) (float64, error
 	return (after[0] - before[0]) / took.Seconds(), err
 }
 
-// view lets viewers open the page, and returns once all have it. stop ends them; its error says whether a stream ended before.
-func (s *subject) view(ctx context.Context) (stop func() error, err error) {
+// view lets viewers open the page, and returns once all have it. stop ends them; it returns how many updates they have got after that, and
+// an error if a stream ended before.
+func (s *subject) view(ctx context.Context) (stop func() (updates int, err error), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
+	var got atomic.Int64
 	ended := make(chan error, viewers)
-	stop = func() error {
+	stop = func() (int, error) {
 		cancel()
 		reading.Wait()
 		close(ended)
-		return <-ended
+		return int(got.Load()), <-ended
 	}
 	for range viewers {
 		events, err := s.events(ctx, stranger())
 		if err != nil {
-			return nil, errors.Join(err, stop())
+			stop()
+			return nil, err
 		}
 		reading.Go(func() {
 			defer events.Close()
-			if _, err := io.Copy(io.Discard, events); ctx.Err() == nil {
-				ended <- fmt.Errorf("a viewer's stream has ended: %v", err)
+			lines := bufio.NewScanner(events)
+			for lines.Buffer(nil, 1<<20); lines.Scan(); {
+				if strings.HasPrefix(lines.Text(), "data: {") {
+					got.Add(1)
+				}
+			}
+			if ctx.Err() == nil {
+				ended <- fmt.Errorf("a viewer's stream has ended: %v", lines.Err())
 			}
 		})
 	}
