@@ -18,7 +18,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, program := range []string{"crawler", "notifier"} {
 		for _, row := range []string{`first byte of the page +\d+\.\d\d ms +100 ms`, `whole page +\d+\.\d\d ms +100 ms`, `processor for 3 viewers, who get \d+ updates, beside \d+\.\d % +-?\d+\.\d\d % +1 %`,
-			`growth of the heap in 100 updates of \d+\.\d ms +-?\d+\.\d\d MB +1 MB`, `growth of goroutines +-?\d+\.00 +3 `} {
+			`growth of the heap in 100 updates of \d+\.\d ms +-?\d+\.\d\d MB +2 MB`, `growth of goroutines +-?\d+\.00 +10 `} {
 			if !regexp.MustCompile(`(?m)^` + program + ` +` + row + ` +(ok|MISSED)$`).MatchString(out.String()) {
 				t.Errorf("of the %s there is no row %s:\n%s", program, row, out.String())
 			}

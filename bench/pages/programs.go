@@ -48,12 +48,15 @@ func begin(ctx context.Context, o *options, name string, end func(), ready func(
 	return s, nil
 }
 
-// startCrawler starts sites of 100 pages each and a crawler, and returns when that has stored all pages.
+// startCrawler starts sites of 100 pages each and a crawler, and returns when that has stored all pages. From then on it is told to fetch
+// ten of them twice a second.
 func startCrawler(ctx context.Context, o *options) (*subject, error) {
 	web := &http.Server{Handler: http.HandlerFunc(servePage)}
+	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup
-	end := func() { web.Close(); serving.Wait() }
-	args, port := []string{"run"}, "0"
+	end := func() { cancel(); web.Close(); serving.Wait() }
+	var sites []string
+	port := "0"
 	for i := range o.pages / 100 {
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.%d.%d:%s", 1+i/250, 1+i%250, port))
 		if err != nil {
@@ -62,13 +65,37 @@ func startCrawler(ctx context.Context, o *options) (*subject, error) {
 		}
 		_, port, _ = net.SplitHostPort(ln.Addr().String())
 		serving.Go(func() { web.Serve(ln) })
-		args = append(args, "http://"+ln.Addr().String()+"/")
+		sites = append(sites, "http://"+ln.Addr().String()+"/")
 	}
-	return begin(ctx, o, "crawler", end, func(s *subject) bool {
+	s, err := begin(ctx, o, "crawler", end, func(s *subject) bool {
 		var status struct{ Held int }
 		text, err := s.text(ctx, http.DefaultClient, "GET", "/api/status", http.StatusOK)
 		return err == nil && json.Unmarshal(text, &status) == nil && status.Held >= o.pages/100*100
-	}, append(args, "--into", filepath.Join(o.dir, "crawl"), "--allow-private", "--wait", "0", "--trap-share", "1", "--budget", "86400")...)
+	}, append([]string{"run", "--into", filepath.Join(o.dir, "crawl"), "--allow-private", "--wait", "0", "--trap-share", "1"}, sites...)...)
+	if err != nil {
+		return nil, err
+	}
+	serving.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			var list []string
+			for i := range 10 {
+				list = append(list, fmt.Sprintf(`"%sp%d.html"`, sites[(10*n+i)%len(sites)], 1+n%99))
+			}
+			r, err := http.NewRequestWithContext(ctx, "POST", s.admin+"/api/add", strings.NewReader("["+strings.Join(list, ",")+"]"))
+			if err != nil {
+				return
+			}
+			r.Header.Set("Origin", s.admin)
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				resp.Body.Close()
+			}
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return s, nil
 }
 
 // servePage serves a site whose first page links to 99 others. One in ten differs each minute.
