@@ -257,6 +257,13 @@ func TestMassDeletionIsHeld(t *testing.T) {
 	}
 	site := func() collection.Site { s, _ := r.c.Site(home); return s }
 	state := func() collection.Source { l, _ := r.c.Sources(0); return l[0] }
+	doomed := func(pages int) {
+		t.Helper()
+		if of := must(collection.Doomed(r.c)); of[site().ID] != pages || pages == 0 && len(of) > 0 {
+			t.Errorf("doomed: %v, want %d", of, pages)
+		}
+	}
+	doomed(0)
 	r.apply(m, whole(1, all...), collection.ByManifest)
 	want(t, "gone of half", r.apply(m, whole(2, all[25:]...), collection.ByManifest).Gone, 25)
 	r.apply(m, whole(3, all...), collection.ByManifest)
@@ -264,30 +271,36 @@ func TestMassDeletionIsHeld(t *testing.T) {
 	if a.Gone != 0 || a.Held != 30 || site().Gone != 0 || state().Doomed != 30 || state().Cursor != cursor(4) {
 		t.Errorf("applied %+v, site %+v", a, site())
 	}
+	doomed(30)
 	// It was the site's mistake: the next manifest names them again.
 	r.wait(time.Hour)
 	r.apply(m, whole(5, all...), collection.ByManifest)
 	if s := state(); !s.Held.IsZero() || s.Doomed != 0 {
 		t.Errorf("source %+v", s)
 	}
+	doomed(0)
 	want(t, "released", must(r.c.Release(m.ID)).Gone, 0)
 	// It is no mistake: a day later the manifest says the same.
 	r.apply(m, whole(6, all[30:]...), collection.ByManifest)
 	r.reopen()
+	doomed(30)
 	r.wait(23 * time.Hour)
 	want(t, "held", r.apply(m, whole(7, all[30:]...), collection.ByManifest).Held, 30)
 	r.wait(time.Hour)
 	want(t, "gone", r.apply(m, whole(8, all[30:]...), collection.ByManifest).Gone, 30)
 	want(t, "gone", site().Gone, 30)
+	doomed(0)
 	// A person releases the held deletions, except for pages that were named since.
 	r.apply(m, whole(9, all...), collection.ByManifest)
 	r.apply(m, whole(10), collection.ByManifest)
 	want(t, "gone", site().Gone, 0)
+	doomed(50)
 	r.apply(m, told(11, all[7]), collection.ByStream)
 	a = must(r.c.Release(m.ID))
 	if a.Gone != 49 || len(a.Dropped) != 49 || site().Gone != 49 || state().Doomed != 0 || state().Cursor != cursor(11) {
 		t.Errorf("released %+v, site %+v", a, site())
 	}
+	doomed(0)
 	check(t, r.c)
 }
 

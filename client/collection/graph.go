@@ -12,16 +12,23 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
-// Graph yields all links: for each page with links, in the order of IDs, the pages that it links to, in the
-// same order. The slice is valid until the next step. The loop body may use the collection; changes made
-// meanwhile may appear or not. It may be ranged over many times.
-func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
+// A Linking is a page with the pages that it links to.
+type Linking struct {
+	From frontier.PageID
+	To   []frontier.PageID // ascending; valid until the next step of the loop
+}
+
+// Graph yields all links: for each page with links, in the order of IDs, the pages that it links to. The links of a page whose record is
+// damaged are missing: it comes with an error. A Linking without a page comes with the error that ended the loop. The loop body may use
+// the collection; changes made meanwhile may appear or not. It may be ranged over many times.
+func (c *Collection) Graph() iter.Seq2[Linking, error] {
 	const atOnce = 1000 // so that no transaction is open for long
 	type row struct {
 		page     frontier.PageID
 		from, to int
+		err      error
 	}
-	return func(yield func(frontier.PageID, []frontier.PageID) bool) {
+	return func(yield func(Linking, error) bool) {
 		var rows []row
 		var links []frontier.PageID
 		var next []byte
@@ -34,25 +41,28 @@ func (c *Collection) Graph() iter.Seq2[frontier.PageID, []frontier.PageID] {
 					if len(k) != 4 || bytes.Compare(k, next) < 0 {
 						return record.Damaged(linksBucket, k)
 					}
-					list, ok := parseLinks(v)
-					if !ok {
-						return record.Damaged(linksBucket, k)
+					r := row{page: record.KeyPage(k), from: len(links)}
+					if list, ok := parseLinks(v); ok {
+						links = append(links, list...)
+					} else {
+						r.err = record.Damaged(linksBucket, k)
 					}
-					rows = append(rows, row{record.KeyPage(k), len(links), len(links) + len(list)})
-					links = append(links, list...)
+					r.to = len(links)
+					rows = append(rows, r)
 					after := record.PageKey(record.KeyPage(k) + 1)
 					next = after[:]
 				}
 				more = k != nil
 				return nil
 			})
-			if err != nil {
-				return // the next read of pages reports the damage
-			}
 			for _, r := range rows {
-				if !yield(r.page, links[r.from:r.to]) {
+				if !yield(Linking{r.page, links[r.from:r.to]}, r.err) {
 					return
 				}
+			}
+			if err != nil {
+				yield(Linking{}, fmt.Errorf("read links: %w", err))
+				return
 			}
 		}
 	}

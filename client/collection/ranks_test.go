@@ -80,8 +80,11 @@ func TestGraphAndRanks(t *testing.T) {
 	var edges []string
 	for range 2 {
 		edges = edges[:0]
-		for from, to := range r.c.Graph() {
-			edges = append(edges, fmt.Sprint(from, to))
+		for l, err := range r.c.Graph() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			edges = append(edges, fmt.Sprint(l.From, l.To))
 			if _, err := r.c.Commit(&collection.Commit{}); err != nil { // the loop may write
 				t.Fatal(err)
 			}

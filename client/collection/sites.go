@@ -145,6 +145,7 @@ type index struct {
 	names   []string // their origins; append-only
 	origins map[string]frontier.SiteID
 	parts   map[string]int // number of URLs of each, see Options.Part
+	doomed  map[uint64]int // number of pages whose deletion is held back, of the sources that have any; nil until Doomed is called
 }
 
 func (x *index) load(tx *bbolt.Tx) error {

@@ -1,14 +1,18 @@
 package collection
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // steeringKey is the key in the meta bucket of what a person has set on the crawl while it ran. The collection does not interpret it.
@@ -22,19 +26,26 @@ func Steering(c *Collection) (text []byte, err error) {
 	return text, nil
 }
 
-// EditSteering changes the steering of the collection in a directory, which must exist. It reads nothing else of the collection, and
-// returns ErrHeld if a process has it open.
-func EditSteering(dir string, change func([]byte) ([]byte, error)) error {
+// EditSteering changes the steering of the collection in a directory, which must exist: change gets the present one, and the origins of
+// the sites to range over once. It reads nothing else of the collection, and returns ErrHeld if a process has it open.
+func EditSteering(dir string, change func(text []byte, origins iter.Seq[string]) ([]byte, error)) error {
 	db, err := boltfile.Open(filepath.Join(dir, "state.db"), boltfile.Options{Wait: time.Second}) // another command may just be reading it
 	if err == nil {
 		defer db.Close()
 		err = boltfile.RecoverDamage(func() error {
 			return db.Update(func(tx *bbolt.Tx) error {
 				text, err := steeringOf(tx)
-				if err == nil {
-					text, err = change(text)
-				}
 				if err != nil {
+					return err
+				}
+				sites := index{origins: map[string]frontier.SiteID{}}
+				var damaged error
+				text, err = change(text, func(yield func(string) bool) {
+					if damaged = sites.load(tx); damaged == nil {
+						slices.Values(sites.names)(yield)
+					}
+				})
+				if err = errors.Join(err, damaged); err != nil {
 					return err
 				}
 				return putSteering(tx, text)

@@ -7,6 +7,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -37,10 +38,11 @@ type estimates struct {
 	manifests fresh.Manifests // of all sites whose only door is the manifest
 }
 
-func (*estimates) ready() bool                            { return true }
-func (*estimates) prices() bool                           { return false }
-func (*estimates) price() float64                         { return 0 }
-func (*estimates) early(*collection.Page, time.Time) bool { return false }
+func (*estimates) ready() bool                                 { return true }
+func (*estimates) prices() bool                                { return false }
+func (*estimates) price() float64                              { return 0 }
+func (*estimates) early(*collection.Page, time.Time) bool      { return false }
+func (e *estimates) truth(id frontier.SiteID) judgement.Decile { return e.truths.Of(id) }
 
 func (e *estimates) report(s *Status) {
 	s.Truth = e.truths.Table()

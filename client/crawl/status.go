@@ -8,6 +8,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/protocol"
@@ -148,6 +149,19 @@ type Revisits struct {
 	Unknown   int       `json:"unknown"`   // copies of sites that gave no answer then
 	Freshness float64   `json:"freshness"` // expected in the long run
 	Age       float64   `json:"age"`       // expected days for which copies are outdated, on average
+}
+
+// TruthOf returns for the pages of one site what Status.Truth is for all pages: how many visits and manifests have compared with the
+// estimates since the start, and with which result. There is none of a copy, and after Run.
+func (c *Crawler) TruthOf(site frontier.SiteID) (d judgement.Decile) {
+	if r := c.run.Load(); r != nil {
+		if p, ok := r.plan.(interface {
+			truth(frontier.SiteID) judgement.Decile
+		}); ok {
+			d = p.truth(site)
+		}
+	}
+	return d
 }
 
 // Status returns a snapshot. It may be called at any time, also after Run.

@@ -2,6 +2,7 @@ package crawl_test
 
 import (
 	"context"
+	"iter"
 	"net/url"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func resuming(sites ...string) func(*steer.Steering) error {
 // offline changes what is set on the crawl in a directory, while no crawler runs.
 func offline(t *testing.T, dir string, change func(*steer.Steering) error) {
 	t.Helper()
-	err := collection.EditSteering(dir, func(text []byte) ([]byte, error) {
+	err := collection.EditSteering(dir, func(text []byte, _ iter.Seq[string]) ([]byte, error) {
 		s, err := steer.Parse(text)
 		if err == nil {
 			err = change(&s)
@@ -173,7 +174,7 @@ func TestCrawlWaitsWhileAllIsPaused(t *testing.T) {
 		a, b := plainSite(w, "/a.html"), plainSite(w, "/b.html")
 		set := func(*crawl.Options) {}
 		opened(t, dir, w, set).Collection.Close()
-		offline(t, dir, pausing())
+		offline(t, dir, pausing(steer.All))
 
 		one := opened(t, dir, w, set)
 		ended := make(chan error, 1)
@@ -183,7 +184,7 @@ func TestCrawlWaitsWhileAllIsPaused(t *testing.T) {
 			t.Errorf("%d requests were sent while all sites were paused", n)
 		}
 		steered(t, one, func(s *steer.Steering) error {
-			if err := s.Resume(nil); err != nil {
+			if err := s.Resume([]string{steer.All}); err != nil {
 				return err
 			}
 			return s.Pause([]string{strings.TrimPrefix(b.Origin, "http://")}) // by its host name
@@ -200,7 +201,7 @@ func TestCrawlWaitsWhileAllIsPaused(t *testing.T) {
 		if err := one.Collection.Close(); err != nil {
 			t.Error(err)
 		}
-		offline(t, dir, resuming())
+		offline(t, dir, resuming(steer.All))
 
 		one = opened(t, dir, w, set)
 		defer one.Collection.Close()
@@ -229,13 +230,13 @@ func TestPauseInTheMiddleOfASite(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- one.Run(t.Context()) }()
 		time.Sleep(2 * time.Minute)
-		steered(t, one, pausing())
+		steered(t, one, pausing(steer.All))
 		since := time.Now()
 		time.Sleep(10 * time.Hour)
 		if got := requestsSince(w, s, since); len(got) > 0 {
 			t.Errorf("requests while it was paused: %q", got)
 		}
-		steered(t, one, resuming())
+		steered(t, one, resuming(steer.All))
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

@@ -27,6 +27,7 @@ var crawlPageFiles embed.FS
 const (
 	crawlPageEvery = 2 * time.Second
 	maxSiteRows    = 50
+	maxDoomedRows  = 50
 	maxCauseRows   = 20
 	maxCauses      = 1000 // that are told apart
 	rateOver       = time.Minute
@@ -54,7 +55,10 @@ func (p *crawlPage) handler(title string, done <-chan struct{}) http.Handler {
 	m.Handle("GET /{$}", page)
 	m.HandleFunc("GET /events", page.Events)
 	m.HandleFunc("GET /why", func(w http.ResponseWriter, r *http.Request) { p.why(w, r, page.Templates) })
-	m.HandleFunc("POST /do/{task}", p.do)
+	m.HandleFunc("POST /do/{task}", func(w http.ResponseWriter, r *http.Request) {
+		p.do(w, r)
+		page.Renew()
+	})
 	m.Handle("/api/", http.StripPrefix("/api", p.api.remote()))
 	return m
 }
@@ -69,12 +73,13 @@ type crawlView struct {
 	Visits          int     // revisits that have judged the estimates
 	Expected, Found float64 // shares of them that were expected and found to be unchanged
 
-	Sites    []siteLine
-	Unlisted int
-	Paused   string // which sites; empty: none
-	Tasks    bool   // something needs a person
-	Causes   []cause
-	Received []receivedLine
+	Sites      []siteLine
+	Unlisted   int
+	Paused     string // which sites; empty: none
+	Doomed     []doomedLine
+	MoreDoomed int // sites that are not in Doomed
+	Causes     []cause
+	Received   []receivedLine
 
 	Steering steer.Steering
 	Lists    []scopeList
@@ -87,9 +92,17 @@ type siteLine struct {
 	Honest    float64 // below 0: nothing was judged
 	Judged    int
 	Answered  time.Time // when a source last gave an answer, other than a server error
-	Doomed    int       // pages whose deletion is held back
 	Stopped   bool      // paused by a person
 	QuietLong bool      // no request before Quiet, since it does not answer
+
+	Checked         int     // pages that visits and manifests have compared with the estimates since the start
+	Believed, Fresh float64 // shares of them that were expected to be unchanged, and that were
+}
+
+// A doomedLine is a site whose manifest has dropped most of its pages.
+type doomedLine struct {
+	Origin string
+	Pages  int // whose deletion is held back
 }
 
 // A cause is the end of a message, which names what happened, and the sites whose last fault it is.
@@ -118,7 +131,7 @@ func (p *crawlPage) read(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	if s := &v.Steering; s.All || len(s.Sites) > 0 {
-		v.Paused, v.Tasks = pausedText(s), true
+		v.Paused = pausedText(s)
 	}
 	v.PerMinute, v.Over = p.rate(now, v.Status.Requests)
 	for _, d := range v.Status.Truth {
@@ -132,6 +145,9 @@ func (p *crawlPage) read(ctx context.Context) (any, error) {
 	if err := p.sitesOf(v, now); err != nil {
 		return nil, err
 	}
+	if err := p.doomed(v); err != nil {
+		return nil, err
+	}
 	for _, by := range slices.Sorted(maps.Keys(v.Status.Received)) {
 		v.Received = append(v.Received, receivedLine{by, v.Status.Received[by]})
 	}
@@ -142,7 +158,9 @@ func (p *crawlPage) read(ctx context.Context) (any, error) {
 
 // rate returns how many requests a minute were made lately, and over which time.
 func (p *crawlPage) rate(now time.Time, requests int64) (perMinute float64, over time.Duration) {
-	p.samples = append(p.samples, sample{now, requests})
+	if n := len(p.samples); n == 0 || now.Sub(p.samples[n-1].at) >= time.Second { // forms make the page anew at any time
+		p.samples = append(p.samples, sample{now, requests})
+	}
 	for len(p.samples) > 2 && now.Sub(p.samples[1].at) >= rateOver {
 		p.samples = p.samples[1:]
 	}
@@ -181,7 +199,9 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 			return err
 		}
 		l.Stopped, l.QuietLong = paused(s.Origin), s.Quiet.After(now)
-		v.Sites, v.Tasks = append(v.Sites, l), v.Tasks || l.Doomed > 0
+		truth := p.api.crawler.TruthOf(s.ID)
+		l.Checked, l.Believed, l.Fresh = truth.Pages, truth.Expected, truth.Found
+		v.Sites = append(v.Sites, l)
 	}
 	for _, c := range causes {
 		v.Causes = append(v.Causes, *c)
@@ -189,6 +209,22 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 	slices.SortFunc(v.Causes, func(a, b cause) int { return cmp.Or(cmp.Compare(b.Sites, a.Sites), cmp.Compare(a.Text, b.Text)) })
 	v.Causes = v.Causes[:min(len(v.Causes), maxCauseRows)]
 	return nil
+}
+
+// doomed looks for sites whose deletions are held back, those with the most pages first.
+func (p *crawlPage) doomed(v *crawlView) error {
+	doomed, err := collection.Doomed(p.api.col)
+	for id, pages := range doomed {
+		if s, ok := p.api.col.SiteByID(id); ok {
+			v.Doomed = append(v.Doomed, doomedLine{s.Origin, pages})
+		}
+	}
+	slices.SortFunc(v.Doomed, func(a, b doomedLine) int {
+		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Origin, b.Origin))
+	})
+	v.MoreDoomed = max(0, len(v.Doomed)-maxDoomedRows)
+	v.Doomed = v.Doomed[:len(v.Doomed)-v.MoreDoomed]
+	return err
 }
 
 // lineOf reads the sources of a site.
@@ -202,9 +238,6 @@ func (p *crawlPage) lineOf(s collection.Site) (siteLine, error) {
 	for _, src := range sources {
 		if src.Status > 0 && src.Status < http.StatusInternalServerError && src.Polled.After(l.Answered) {
 			l.Answered = src.Polled
-		}
-		if !src.Held.IsZero() {
-			l.Doomed += src.Doomed
 		}
 	}
 	return l, err
@@ -266,7 +299,6 @@ func (p *crawlPage) do(w http.ResponseWriter, r *http.Request) {
 // task does a task, and returns its result for people.
 func (p *crawlPage) task(r *http.Request) (string, error) {
 	words, field := strings.Fields(r.PostFormValue("site")), r.PostFormValue
-	change := p.api.crawler.Steer
 	switch task := r.PathValue("task"); task {
 	case "add":
 		verdicts, err := p.api.crawler.Add(r.Context(), strings.Fields(field("url")))
@@ -290,12 +322,12 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("accept: unknown site %.200s", origin)
 		}
-		l, err := p.lineOf(site)
+		doomed, err := collection.Doomed(p.api.col)
 		if err != nil {
 			return "", err
 		}
-		if seen, err := strconv.Atoi(number); err != nil || l.Doomed > seen {
-			return "", fmt.Errorf("nothing was done: it is about %d pages now, and the page showed %d: look again", l.Doomed, seen)
+		if seen, err := strconv.Atoi(number); err != nil || doomed[site.ID] > seen {
+			return "", fmt.Errorf("nothing was done: it is about %d pages now, and the page showed %d: look again", doomed[site.ID], seen)
 		}
 		n, err := p.api.crawler.Accept(origin)
 		return fmt.Sprintf("%d pages of %s are now gone.", n, origin), err
@@ -303,20 +335,22 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 		if field("all") == "" && len(words) == 0 {
 			return "", fmt.Errorf("%s: name a site, or check the box for all", task)
 		} else if field("all") != "" {
-			words = nil
+			words = []string{steer.All}
 		}
-		s, err := change(func(s *steer.Steering) error {
-			if task == "pause" {
-				return s.Pause(words)
-			}
-			return s.Resume(words)
-		})
-		return pausedText(&s) + ".", err
+		change := (*steer.Steering).Pause
+		if task == "resume" {
+			change = (*steer.Steering).Resume
+		}
+		s, err := steerRunning(p.api, words, change)
+		said := pausedText(&s.Steering) + "."
+		if len(s.Unknown) > 0 {
+			said += " " + unknownText(s.Unknown) + "."
+		}
+		return said, err
 	case "rate":
 		or := func(name string) string { return cmp.Or(strings.TrimSpace(field(name)), steer.Default) }
-		s, err := change(func(s *steer.Steering) error {
-			return s.SetRate(steer.Rate{Budget: or("budget"), Wait: or("wait"), WaitBig: or("wait-big"), MaxRate: or("max-rate"), PerAddress: or("per-address")})
-		})
+		s, err := steerRunning(p.api, steer.Rate{Budget: or("budget"), Wait: or("wait"), WaitBig: or("wait-big"), MaxRate: or("max-rate"), PerAddress: or("per-address")},
+			(*steer.Steering).SetRate)
 		return "Set: " + cmp.Or(rateText(&s.Rate), "nothing; the options of the command line are in force") + ".", err
 	case "scope":
 		or := func(name string) (list []string) {
@@ -330,9 +364,7 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 			}
 			return list
 		}
-		s, err := change(func(s *steer.Steering) error {
-			return s.SetScope(steer.Scope{Domain: or("domain"), Accept: or("accept"), Reject: or("reject")})
-		})
+		s, err := steerRunning(p.api, steer.Scope{Domain: or("domain"), Accept: or("accept"), Reject: or("reject")}, (*steer.Steering).SetScope)
 		return "Set: " + cmp.Or(scopeText(&s.Scope), "nothing; the options of the command line are in force") + ".", err
 	default:
 		return "", fmt.Errorf("%.80q is no task of this page", task)

@@ -15,7 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/sitetest"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A desk is the page of a crawler, as a person or a program sees it.
@@ -119,6 +122,7 @@ func TestCrawlPage(t *testing.T) {
 	site.Publish()
 	d.shows(`data-label="Told by">stream</td>`)
 	d.shows(`<th scope="row">stream</th><td class="n" data-label="Changes">1</td>`)
+	d.shows(` expected</small></span></td><td class="n" data-label="Refused or failing">`)
 	if page := d.page(); strings.Contains(page, "<script>alert") || len(page) > 50_000 {
 		t.Errorf("%d bytes, with hostile text: %s", len(page), page)
 	}
@@ -135,6 +139,9 @@ func TestCrawlPage(t *testing.T) {
 	d.shows("Resume all")
 	if out := r.status(); !strings.Contains(out, " is paused") {
 		t.Errorf("status: %s", out)
+	}
+	if code, text := d.press("pause", "site", "exmaple.org"); code != 200 || !strings.Contains(text, "exmaple.org: no site of this crawl has that name yet; it will be paused when found.") {
+		t.Errorf("pause a name of no site: %d: %s", code, text)
 	}
 	if code, text := d.press("resume", "all", "yes"); code != 200 || !strings.Contains(text, "no site is paused") {
 		t.Errorf("resume: %d: %s", code, text)
@@ -206,6 +213,65 @@ func TestCrawlPage(t *testing.T) {
 	}
 }
 
+// A site whose deletions wait for a person is among what needs one, even if sixty sites have more requests; and a person accepts them.
+func TestNeedsOfAllSites(t *testing.T) {
+	dir, d := filepath.Join(t.TempDir(), "crawl"), openDesk(t)
+	col, err := collection.Open(dir, &collection.Options{Contents: collection.WARC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := func(c collection.Commit) collection.Committed {
+		t.Helper()
+		out, err := col.Commit(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	const origin = "http://127.0.2.1:9"
+	var finds []collection.Find
+	for i := range 60 {
+		finds = append(finds, collection.Find{URL: fmt.Sprintf("http://127.0.1.%d:9/", i+1), By: collection.ByLink})
+	}
+	pages, began := commit(collection.Commit{Finds: finds}).New, time.Now().Add(-time.Hour)
+	for i := range 5 {
+		var visits []collection.Visit
+		for _, p := range pages {
+			visits = append(visits, collection.Visit{Page: p.ID, Asked: began.Add(time.Duration(i) * time.Second), Status: http.StatusForbidden})
+		}
+		commit(collection.Commit{Visits: visits})
+	}
+	manifest := commit(collection.Commit{Sources: []collection.Source{{Kind: collection.ManifestRDF, URL: origin + "/robots.rdf"}}}).Sources[0]
+	var all []protocol.Change
+	for i := range 60 {
+		all = append(all, protocol.Change{Op: protocol.Create, Item: protocol.Item{URL: fmt.Sprintf("%s/%d.html", origin, i), Length: -1}})
+	}
+	for i, changes := range [][]protocol.Change{all, all[50:]} {
+		step := client.Step{Changes: changes, Cursor: protocol.Cursor{Epoch: "epoch", Seq: uint64(i + 1)}, Door: client.Manifest, Reset: true, Whole: true}
+		if _, err := col.Apply(manifest.ID, step, collection.ByManifest, collection.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := col.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	begin(t, dir, "run", pages[0].URL, "--admin", d.address())
+	d.shows("<h3><bdi>" + origin + "</bdi></h3><p>Its manifest has dropped 50 pages")
+	if page := d.page(); strings.Contains(page, `<th scope="row"><bdi>`+origin) || !strings.Contains(page, "11 more are not listed") {
+		t.Errorf("the site is among those with the most requests: %s", page)
+	}
+	if code, text := d.press("accept", "seen", "49 "+origin, "sure", "yes"); code != 409 || !strings.Contains(text, "it is about 50 pages now") {
+		t.Errorf("accept more than was seen: %d: %s", code, text)
+	}
+	if code, text := d.press("accept", "seen", "50 "+origin, "sure", "yes"); code != 200 || !strings.Contains(text, "50 pages of "+origin+" are now gone") {
+		t.Errorf("accept: %d: %s", code, text)
+	}
+	if page := d.page(); !strings.Contains(page, "Nothing needs a person.") {
+		t.Errorf("after that: %s", page)
+	}
+}
+
 // A program on another machine steers a crawler with a token: the same requests as on the socket, and nothing that reads or writes files.
 func TestAPIOfTheAdminAddress(t *testing.T) {
 	site, d := sitetest.NewSite(t, map[string]string{"index.html": "<title>Home</title>home", "a.html": "a"}), openDesk(t)
@@ -238,19 +304,24 @@ func TestAPIOfTheAdminAddress(t *testing.T) {
 	}
 	for _, x := range []struct{ path, body, want string }{
 		{"/api/pause", `["` + site.Base + `"]`, `"paused":["` + strings.TrimSuffix(site.Base, "/") + `"]`},
-		{"/api/resume", `[]`, `{}`},
+		{"/api/resume", `["all"]`, `{}`},
 		{"/api/rate", `{"budget":"77"}`, `"rate":{"budget":"77"}`},
 		{"/api/scope", `{"accept":["/docs/"]}`, `"accept":["/docs/"]`},
 		{"/api/scope", `{"accept":["default"]}`, `"rate":{"budget":"77"}`},
 		{"/api/add", `["` + site.Base + `a.html"]`, `"OK":true`},
+		{"/api/pause", `["exmaple.org", "` + site.Base + `"]`, `"unknown":["exmaple.org"]`},
+		{"/api/resume", `["all"]`, `{"rate":{"budget":"77"}`},
 	} {
 		if code, text := d.do("POST", x.path, x.body, as...); code != 200 || !strings.Contains(text, x.want) {
 			t.Errorf("%s: %d: %s", x.path, code, text)
 		}
 	}
-	for path, body := range map[string]string{"/api/pause": `"all"`, "/api/rate": `{"bugdet":"1"}`, "/api/scope": `{`} {
-		if code, text := d.do("POST", path, body, as...); code != 400 || !strings.Contains(text, `"detail"`) {
-			t.Errorf("a wrong body of %s: %d: %s", path, code, text)
+	for _, x := range []struct{ path, body, want string }{
+		{"/api/pause", `"all"`, "for all sites"}, {"/api/pause", "null", "for all sites"}, {"/api/pause", "[]", "for all sites"}, {"/api/resume", "", "for all sites"},
+		{"/api/resume", "null", "for all sites"}, {"/api/rate", `{"bugdet":"1"}`, "budget"}, {"/api/scope", `{`, "reject"},
+	} {
+		if code, text := d.do("POST", x.path, x.body, as...); code != 400 || !strings.Contains(text, `"detail"`) || !strings.Contains(text, x.want) {
+			t.Errorf("a wrong body of %s, %s: %d: %s", x.path, x.body, code, text)
 		}
 	}
 	for _, path := range []string{"/api/export", "/api/get", "/api/urls", "/api/index"} {

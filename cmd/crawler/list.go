@@ -24,10 +24,13 @@ type column[T any] struct {
 	of   func(*T) string
 }
 
+// A faulty row may say that the list is not complete.
+type faulty interface{ fault() error }
+
 // list prints the rows of a response, which has one JSON object per line.
 func list[T any](env *command.Env, body io.ReadCloser, form string, columns []column[T]) (err error) {
 	defer func() { err = errors.Join(err, body.Close()) }()
-	if form == "json" {
+	if _, ends := any(new(T)).(faulty); form == "json" && !ends {
 		_, err := io.Copy(env.Stdout, body)
 		return err
 	}
@@ -37,7 +40,10 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 	}
 	var row func([]string) error
 	var flush func() error
+	from := io.Reader(body)
 	switch form {
+	case "json":
+		from, row, flush = io.TeeReader(body, env.Stdout), func([]string) error { return nil }, func() error { return nil }
 	case "csv":
 		w := csv.NewWriter(env.Stdout)
 		row, flush = w.Write, func() error { w.Flush(); return w.Error() }
@@ -61,13 +67,20 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 	if err := row(names); err != nil {
 		return err
 	}
-	for dec := json.NewDecoder(body); ; {
+	var fault error
+	for dec := json.NewDecoder(from); ; {
 		var t T
 		switch err := dec.Decode(&t); {
 		case err == io.EOF:
-			return flush()
+			return errors.Join(fault, flush())
 		case err != nil:
 			return errors.Join(err, flush())
+		}
+		if f, ok := any(&t).(faulty); ok {
+			if err := f.fault(); err != nil {
+				fault = err
+				continue
+			}
 		}
 		cells := make([]string, len(columns))
 		for i, c := range columns {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/steer"
@@ -30,7 +32,7 @@ import (
 //	GET  /status                         how it stands
 //	GET  /sites                          JSON lines of siteRow
 //	GET  /pages?site=&prefix=&state=     JSON lines of pageRow
-//	GET  /links?url=                     JSON lines of pageRow; with all=true in place of url, of linkRow
+//	GET  /links?url=                     JSON lines of pageRow; with all=true in place of url, of linkRow, the last of which may report damage
 //	GET  /why?url=                       all that speaks for and against a page
 //	POST /add                            URLs to ask for at once
 //	GET  /events?after=&follow=&text=    JSON lines of eventLine
@@ -39,7 +41,7 @@ import (
 //	GET  /index?prefix=                  an inverted index
 //	POST /export                         an exporting; how many records were written
 //	POST /accept                         an origin; how many pages were dropped
-//	POST /pause, /resume                 a list of sites, empty for all; what is set on the crawl, as are the next two
+//	POST /pause, /resume                 a list of sites, or ["all"]; a nowSet, as are the next two
 //	POST /rate                           a steer.Rate
 //	POST /scope                          a steer.Scope
 //
@@ -85,10 +87,10 @@ func (d *localAPI) remote() *http.ServeMux {
 	m.HandleFunc("GET /links", d.links)
 	m.HandleFunc("POST /accept", d.accept)
 	m.HandleFunc("POST /add", d.add)
-	m.HandleFunc("POST /pause", steered(d, (*steer.Steering).Pause))
-	m.HandleFunc("POST /resume", steered(d, (*steer.Steering).Resume))
-	m.HandleFunc("POST /rate", steered(d, (*steer.Steering).SetRate))
-	m.HandleFunc("POST /scope", steered(d, (*steer.Steering).SetScope))
+	m.HandleFunc("POST /pause", steered(d, `["https://www.example.org"], or ["all"] for all sites`, (*steer.Steering).Pause))
+	m.HandleFunc("POST /resume", steered(d, `["https://www.example.org"], or ["all"] for all sites`, (*steer.Steering).Resume))
+	m.HandleFunc("POST /rate", steered(d, `{"budget": "5000"}`, (*steer.Steering).SetRate))
+	m.HandleFunc("POST /scope", steered(d, `{"reject": ["/archive/"]}`, (*steer.Steering).SetScope))
 	return m
 }
 
@@ -227,41 +229,67 @@ func (d *localAPI) pages(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// A linkRow is a row of "crawler links --all".
+// A linkRow is a row of "crawler links --all". If records are damaged, the last row says so: Damaged is how many pages have links that
+// cannot be read, and From the first of those pages.
 type linkRow struct {
-	From string `json:"from"`
-	To   string `json:"to"`
+	From    string `json:"from"`
+	To      string `json:"to,omitempty"`
+	Damaged int    `json:"damaged,omitempty"`
+}
+
+// fault implements faulty.
+func (r *linkRow) fault() error {
+	if r.Damaged == 0 {
+		return nil
+	}
+	return fmt.Errorf("list links: links of %s are missing, since records in state.db are damaged; the first page is %s: "+
+		"restore the directory from a backup, or move state.db away and crawl again", admin.Many(r.Damaged, "page", "pages"), printable(r.From))
 }
 
 // mostURLs is how many URLs are cached while all links are listed.
 const mostURLs = 1 << 16
 
-// graph yields all stored links. Memory holds the URLs of some pages only.
+// graph yields all stored links, except those of pages for which a record is damaged. Memory holds the URLs of some pages only.
 func (d *localAPI) graph(ctx context.Context, yield func(linkRow, error) bool) {
 	urls := map[frontier.PageID]string{}
-	for from, to := range d.col.Graph() {
+	last := linkRow{}
+	for l, err := range d.col.Graph() {
+		if ctx.Err() != nil || err != nil && l.From == 0 {
+			yield(linkRow{}, errors.Join(err, ctx.Err()))
+			return
+		}
 		if len(urls) > mostURLs {
 			clear(urls)
 		}
 		var more []frontier.PageID
-		for _, id := range append(to[:len(to):len(to)], from) {
+		for _, id := range append(l.To[:len(l.To):len(l.To)], l.From) {
 			if _, known := urls[id]; !known {
 				more = append(more, id)
 			}
 		}
-		list, err := d.col.PagesByID(more)
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			yield(linkRow{}, err)
+		list, unread := d.col.PagesByID(more)
+		if err != nil || errors.Is(unread, collection.ErrDamaged) {
+			if last.Damaged++; last.Damaged == 1 {
+				p, _, _ := d.col.PageByID(l.From)
+				last.From = cmp.Or(p.URL, fmt.Sprintf("page number %d", l.From))
+			}
+			continue
+		}
+		if unread != nil {
+			yield(linkRow{}, unread)
 			return
 		}
 		for i := range list {
 			urls[more[i]] = list[i].URL
 		}
-		for _, id := range to {
-			if urls[id] != "" && !yield(linkRow{urls[from], urls[id]}, nil) {
+		for _, id := range l.To {
+			if urls[id] != "" && !yield(linkRow{From: urls[l.From], To: urls[id]}, nil) {
 				return
 			}
 		}
+	}
+	if last.Damaged > 0 {
+		yield(last, nil)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/parleyweb/parley/client/crawl"
@@ -13,7 +14,7 @@ import (
 // adminHandler serves metrics and health of a crawler, and behind the guard its page.
 func adminHandler(c *crawl.Crawler, guard *admin.Guard, page http.Handler) http.Handler {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collector(c))
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector(c))
 	m := http.NewServeMux()
 	m.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

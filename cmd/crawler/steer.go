@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -25,7 +26,7 @@ func pauseSites() *command.Command {
 	return pausing("pause", "send no more requests to a site, or to any", `
     crawler pause https://www.example.org --into crawl/     one site
     crawler pause www.example.org --into crawl/             a host, on all its ports
-    crawler pause --into crawl/                             all sites
+    crawler pause --into crawl/                             all sites, as does the word all
 
 A paused site gets no request of any kind: no page, robots.txt or manifest, and
 its stream is closed. A request that was sent already is completed. Nothing is
@@ -45,11 +46,18 @@ func pausing(name, summary, help string, change func(*steer.Steering, []string) 
 	return &command.Command{Name: name, Summary: summary, Help: help, Usage: "[SITE...] --into DIR",
 		Args: []string{"..."}, Required: []string{"into"}, LogLevel: slog.LevelWarn, Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
-			s, err := steerCrawl(ctx, c.dir, "/"+name, env.Args, change, env.Log)
+			names := env.Args
+			if len(names) == 0 {
+				names = []string{steer.All}
+			}
+			s, err := steerCrawl(ctx, c.dir, "/"+name, names, change, env.Log)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(env.Stderr, printable(pausedText(&s)))
+			fmt.Fprintln(env.Stderr, printable(pausedText(&s.Steering)))
+			if len(s.Unknown) > 0 {
+				fmt.Fprintln(env.Stderr, printable(unknownText(s.Unknown)))
+			}
 			return nil
 		}}
 }
@@ -134,25 +142,39 @@ func settings[T any](args []string, fields map[string]*T, set func(to *T, value 
 	return nil
 }
 
+// A nowSet is what a person has set on a crawl, after a change.
+type nowSet struct {
+	steer.Steering
+	Unknown []string `json:"unknown,omitempty"` // names that the change paused, and that no site of the crawl has yet
+}
+
+// compare looks for the names of a change among the origins of the crawl's sites.
+func (s *nowSet) compare(change any, origins iter.Seq[string]) {
+	if names, ok := change.([]string); ok {
+		s.Unknown = s.Steering.Unknown(names, origins)
+	}
+}
+
 // steerCrawl changes what is set on the crawl in dir: in the process that has it open or, if none has, in its state.
-func steerCrawl[T any](ctx context.Context, dir, path string, in T, change func(*steer.Steering, T) error, log *slog.Logger) (s steer.Steering, err error) {
+func steerCrawl[T any](ctx context.Context, dir, path string, in T, change func(*steer.Steering, T) error, log *slog.Logger) (s nowSet, err error) {
 	dir = collectionIn(dir)
 	if _, err := os.Stat(statePath(dir)); err != nil {
 		return s, noCollection(dir)
 	}
 	var failed error // without a holder
 	door := holder.Client{State: statePath(dir), Held: func() (held bool, err error) {
-		failed = collection.EditSteering(dir, func(text []byte) ([]byte, error) {
+		failed = collection.EditSteering(dir, func(text []byte, origins iter.Seq[string]) ([]byte, error) {
 			var err error
-			if s, err = steer.Parse(text); err == nil {
-				err = change(&s, in)
+			if s.Steering, err = steer.Parse(text); err == nil {
+				err = change(&s.Steering, in)
 			}
 			if err == nil {
-				err = checkSteering(&s)
+				err = checkSteering(&s.Steering)
 			}
 			if err != nil {
 				return nil, err
 			}
+			s.compare(in, origins)
 			return s.Text(), nil
 		})
 		if errors.Is(failed, collection.ErrHeld) {
@@ -179,34 +201,55 @@ func checkSteering(s *steer.Steering) error {
 // steerOrShow changes what is set, or if nothing is to be changed returns it.
 func steerOrShow[T any](ctx context.Context, dir, path string, in T, changes bool, change func(*steer.Steering, T) error, log *slog.Logger) (steer.Steering, error) {
 	if changes {
-		return steerCrawl(ctx, dir, path, in, change, log)
+		s, err := steerCrawl(ctx, dir, path, in, change, log)
+		return s.Steering, err
 	}
 	var s summary
 	err := askJSON(ctx, dir, "GET", "/status", nil, &s, log)
 	return s.Steering, err
 }
 
-// steered returns the handler of a change of what is set on the running crawl: the request is JSON, and so is the response, a
-// steer.Steering.
-func steered[T any](d *localAPI, change func(*steer.Steering, T) error) http.HandlerFunc {
+// steered returns the handler of a change of what is set on the running crawl: the request is JSON, such as the example, and so is the
+// response, a nowSet.
+func steered[T any](d *localAPI, example string, change func(*steer.Steering, T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		var in T
 		dec := json.NewDecoder(io.LimitReader(req.Body, 16<<20))
 		dec.DisallowUnknownFields()
-		if err := dec.Decode(&in); err != nil {
-			refuse(w, http.StatusBadRequest, err)
+		err := dec.Decode(&in)
+		if names, ok := any(in).([]string); err == nil && ok && len(names) == 0 {
+			err = errors.New("no site is named")
+		}
+		if err != nil {
+			refuse(w, http.StatusBadRequest, fmt.Errorf("%w: want JSON such as %s", err, example))
 			return
 		}
-		if d.crawler == nil {
-			refuse(w, http.StatusConflict, errNoCrawler)
-			return
-		}
-		s, err := d.crawler.Steer(func(s *steer.Steering) error { return change(s, in) })
+		s, err := steerRunning(d, in, change)
 		if err != nil {
 			refuse(w, http.StatusConflict, misuse(err))
 			return
 		}
 		answer(w, s, nil)
+	}
+}
+
+// steerRunning changes what is set on the running crawl.
+func steerRunning[T any](d *localAPI, in T, change func(*steer.Steering, T) error) (s nowSet, err error) {
+	if d.crawler == nil {
+		return s, errNoCrawler
+	}
+	if s.Steering, err = d.crawler.Steer(func(s *steer.Steering) error { return change(s, in) }); err == nil {
+		s.compare(in, d.origins)
+	}
+	return s, err
+}
+
+// origins yields the origins of all sites.
+func (d *localAPI) origins(yield func(string) bool) {
+	for s := range d.col.Sites() {
+		if !yield(s.Origin) {
+			return
+		}
 	}
 }
 
@@ -220,12 +263,25 @@ func pausedText(s *steer.Steering) string {
 		return "all sites are paused"
 	case n == 0:
 		return "no site is paused"
-	case n > mostPaused:
-		return fmt.Sprintf("%s, and %d more are paused", strings.Join(s.Sites[:mostPaused], ", "), n-mostPaused)
 	case n == 1:
 		return s.Sites[0] + " is paused"
 	}
-	return strings.Join(s.Sites, ", ") + " are paused"
+	return firstOf(s.Sites) + " are paused"
+}
+
+func firstOf(names []string) string {
+	if n := len(names) - mostPaused; n > 0 {
+		return fmt.Sprintf("%s, and %d more", strings.Join(names[:mostPaused], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// unknownText says which names that were paused may be mistaken.
+func unknownText(names []string) string {
+	if len(names) == 1 {
+		return names[0] + ": no site of this crawl has that name yet; it will be paused when found"
+	}
+	return firstOf(names) + ": no sites of this crawl have these names yet; they will be paused when found"
 }
 
 // rateText says which options of the rate are changed, empty if none is.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,14 +67,33 @@ func TestPauseCommands(t *testing.T) {
 	if n := site.Hits("/robots.rdf", "Parley"); n > 0 {
 		t.Errorf("%d requests for the manifest, though the stored cursor was still good", n)
 	}
+	wrong := func() {
+		t.Helper()
+		for _, names := range []string{"exmaple.org", "exmaple.org " + site.Base} {
+			code, _, said := program(t.Context(), append(append([]string{"pause"}, strings.Fields(names)...), "--into", dir)...)
+			if code != 0 || !strings.HasSuffix(said, "paused\nexmaple.org: no site of this crawl has that name yet; it will be paused when found\n") {
+				t.Errorf("pause %s: exit code %d: %s", names, code, said)
+			}
+		}
+		if code, _, said := program(t.Context(), "resume", "exmaple.org", site.Base, "--into", dir); code != 0 || strings.Contains(said, "no site of this crawl") {
+			t.Errorf("resume: exit code %d: %s", code, said)
+		}
+	}
+	wrong()
 	r.finish()
+	wrong()
 
+	r.says("pause", "all")
+	if out := r.status(); !strings.Contains(out, "all sites are paused") {
+		t.Errorf("status after a pause of all: %s", out)
+	}
+	r.says("resume", "all")
 	r.says("pause")
 	if out := r.status(); !strings.Contains(out, "all sites are paused") {
 		t.Errorf("status after a pause without a crawler: %s", out)
 	}
 	r.says("resume")
-	for _, args := range [][]string{{"resume", "elsewhere.example"}, {"pause", "no site"}, {"rate", "wait=soon"}, {"rate", "per-address=many"}} {
+	for _, args := range [][]string{{"resume", "elsewhere.example"}, {"pause", "no site"}, {"pause", "all", site.Base}, {"rate", "wait=soon"}, {"rate", "per-address=many"}} {
 		if code, _, said := program(t.Context(), append(args, "--into", dir)...); code == 0 || strings.Contains(said, "ask the process") {
 			t.Errorf("%q: exit code %d: %s", args, code, said)
 		}
@@ -274,6 +295,48 @@ func TestAllLinks(t *testing.T) {
 	}
 }
 
+// The record of one page's links is damaged: the links of the other pages are listed, and the command fails and names the page.
+func TestLinksOfADamagedRecord(t *testing.T) {
+	site := sitetest.NewSite(t, map[string]string{"robots.txt": "User-agent: *\nDisallow:\n"})
+	for i := range 90 {
+		site.Write(fmt.Sprintf("p%02d.html", i), fmt.Sprintf("<title>%d</title><a href=/>home</a>", i))
+	}
+	site.Write("index.html", "<title>Home</title>home")
+	site.Write("z.html", "<a href=p03.html>a</a> <a href=p10.html>b</a> <a href=p21.html>c</a> <a href=p34.html>d</a> <a href=p51.html>e</a> <a href=p70.html>f</a>")
+	site.Publish()
+	dir := filepath.Join(t.TempDir(), "crawl")
+	r := begin(t, dir, "run", site.Base)
+	until(t, "all links are stored", func() bool {
+		_, out, _ := program(t.Context(), "links", "--all", "--into", dir)
+		return strings.Count(out, "\n") == 97
+	})
+	r.finish()
+	state := filepath.Join(dir, "state.db")
+	text, err := os.ReadFile(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := []byte{7, 11, 13, 17, 19} // from each to the next
+	if !bytes.Contains(text, links) {
+		t.Fatal("the record of the links is not where this test expects it")
+	}
+	if err := os.WriteFile(state, bytes.ReplaceAll(text, links, []byte{7, 11, 13, 17, 19 | 0x80}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said := program(t.Context(), "links", "--all", "--into", dir)
+	if code != 1 || !strings.Contains(said, "1 page") || !strings.Contains(said, site.Base+"z.html") || !strings.Contains(said, "restore the directory from a backup") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if strings.Count(out, "\n") != 91 || strings.Contains(out, "z.html") {
+		t.Errorf("the other links: %s", out)
+	}
+	code, out, _ = program(t.Context(), "links", "--all", "--into", dir, "--format", "json")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if last := lines[len(lines)-1]; code != 1 || len(lines) != 91 || last != `{"from":"`+site.Base+`z.html","damaged":1}` {
+		t.Errorf("exit code %d, %d lines, the last %s", code, len(lines), last)
+	}
+}
+
 // What is set is shown in one line, however much it is.
 func TestTextsOfSteering(t *testing.T) {
 	s := steer.Steering{}
@@ -284,6 +347,9 @@ func TestTextsOfSteering(t *testing.T) {
 	}
 	if text := pausedText(&s); !strings.HasPrefix(text, "h00.example, h01.example, ") || !strings.HasSuffix(text, "h19.example, and 5 more are paused") {
 		t.Errorf("paused: %s", text)
+	}
+	if text := unknownText(s.Sites); !strings.HasPrefix(text, "h00.example, h01.example, ") || !strings.HasSuffix(text, "h19.example, and 5 more: no sites of this crawl have these names yet; they will be paused when found") {
+		t.Errorf("unknown: %s", text)
 	}
 	if text := pausedText(&steer.Steering{}); text != "no site is paused" {
 		t.Errorf("paused: %s", text)

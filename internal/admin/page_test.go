@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -195,6 +197,50 @@ func TestSectionsFollowTheProgram(t *testing.T) {
 			t.Errorf("the stream has not ended: %q", got)
 		}
 		two.now()
+	})
+}
+
+// Three people have the page open while it changes ten thousand times: each gets every change, and memory and goroutines do not grow.
+func TestTenThousandUpdates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDesk(t)
+		d.page.Every = 100 * time.Millisecond
+		var got [3]int
+		var reading sync.WaitGroup
+		for i := range got {
+			v := d.view("0")
+			reading.Go(func() {
+				for range v.events {
+					got[i]++
+				}
+			})
+		}
+		measure := func() (heap uint64, goroutines int) {
+			synctest.Wait()
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc, runtime.NumGoroutine()
+		}
+		var heap uint64
+		var goroutines int
+		time.Sleep(d.page.Every / 2) // between two renderings
+		for i := range 10_000 {
+			d.set("b", strconv.Itoa(i))
+			time.Sleep(d.page.Every)
+			if i == 1000 {
+				heap, goroutines = measure()
+			}
+		}
+		if h, g := measure(); h > heap+200_000 || g != goroutines {
+			t.Errorf("after 1,000 updates the heap has %d bytes, after 10,000 it has %d; goroutines: %d and %d", heap, h, goroutines, g)
+		}
+		d.close()
+		d.server.Close()
+		reading.Wait()
+		if min(got[0], got[1], got[2]) < 9_990 {
+			t.Errorf("the viewers got %d updates", got)
+		}
 	})
 }
 

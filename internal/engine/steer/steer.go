@@ -5,7 +5,10 @@ package steer
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -41,9 +44,10 @@ type Scope struct {
 	Reject []string `json:"reject,omitempty"`
 }
 
-// Words with a meaning: the value of the option again, and the empty list.
+// Words with a meaning: the value of the option again, all sites, and the empty list.
 const (
 	Default = "default"
+	All     = "all" // a site of that name is named by its origin, http://all
 	none    = "none"
 )
 
@@ -87,10 +91,15 @@ func (s *Steering) Set() bool {
 	return s.All || len(s.Sites) > 0 || s.Rate != Rate{} || !s.Scope.Equal(Scope{})
 }
 
-// Pause pauses sites, each named by its origin, the URL of one of its pages or its host name; all if none is named.
+// Pause pauses sites, each named by its origin, the URL of one of its pages or its host name; or all, by the one word All.
 func (s *Steering) Pause(sites []string) error {
-	if len(sites) == 0 {
+	all, err := meansAll(sites)
+	if err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	if all {
 		s.All = true
+		return nil
 	}
 	for _, text := range sites {
 		name, err := siteOf(text)
@@ -107,10 +116,15 @@ func (s *Steering) Pause(sites []string) error {
 	return nil
 }
 
-// Resume ends the pause of sites; if none is named, of all.
+// Resume ends the pause of sites, named as for Pause; of all, also of those that were paused one by one, by the one word All.
 func (s *Steering) Resume(sites []string) error {
-	if len(sites) == 0 {
+	all, err := meansAll(sites)
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	if all {
 		s.All, s.Sites = false, nil
+		return nil
 	}
 	for _, text := range sites {
 		name, err := siteOf(text)
@@ -128,6 +142,38 @@ func (s *Steering) Resume(sites []string) error {
 		}
 	}
 	return nil
+}
+
+// meansAll reports whether a list of names is the one word for all sites. An empty list means nothing: it is more often the list of a
+// program that found no site, or misnamed it, than a wish to stop everything.
+func meansAll(sites []string) (bool, error) {
+	switch {
+	case len(sites) == 0:
+		return false, errors.New("no site is named: want the names of sites, or the one word \"all\"")
+	case len(sites) > 1 && slices.Contains(sites, All):
+		return false, errors.New("want the names of sites, or the one word \"all\", not both")
+	}
+	return sites[0] == All, nil
+}
+
+// Unknown returns which of the names that a person has just paused are those of none of the origins.
+func (s *Steering) Unknown(names []string, origins iter.Seq[string]) []string {
+	missing := map[string]bool{}
+	for _, text := range names {
+		name, err := siteOf(text)
+		if _, paused := slices.BinarySearch(s.Sites, name); err == nil && paused {
+			missing[name] = true
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	for origin := range origins {
+		origin = bare(origin)
+		delete(missing, origin)
+		delete(missing, hostOf(origin))
+	}
+	return slices.Sorted(maps.Keys(missing))
 }
 
 // siteOf returns the origin or the host name that a person means.

@@ -2,6 +2,7 @@ package steer_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,13 +51,22 @@ func TestPauseAndResume(t *testing.T) {
 	if err := s.Resume([]string{"example.org"}); err == nil || !strings.Contains(err.Error(), "is not paused") {
 		t.Errorf("resume what is not paused: %v", err)
 	}
-	if err := s.Pause(nil); err != nil || !s.Pauses()("https://any.example") {
+	if err := s.Pause([]string{"all"}); err != nil || !s.Pauses()("https://any.example") {
 		t.Errorf("pause all: %v", err)
 	}
 	if err := s.Resume([]string{"example.org"}); err == nil || !strings.Contains(err.Error(), "paused with others") {
 		t.Errorf("resume one of all: %v", err)
 	}
-	if err := s.Resume(nil); err != nil || s.Set() {
+	for _, names := range [][]string{nil, {}, {"all", "example.org"}, {"example.org", "all"}} {
+		before := s.Text()
+		if err := s.Pause(names); err == nil || !strings.Contains(err.Error(), "or the one word \"all\"") {
+			t.Errorf("pause %q: %v", names, err)
+		}
+		if err := s.Resume(names); err == nil || !strings.Contains(err.Error(), "or the one word \"all\"") || string(s.Text()) != string(before) {
+			t.Errorf("resume %q: %v: %s", names, err, s.Text())
+		}
+	}
+	if err := s.Resume([]string{"all"}); err != nil || s.Set() {
 		t.Errorf("resume all: %v: %+v", err, s)
 	}
 	var many []string
@@ -68,6 +78,22 @@ func TestPauseAndResume(t *testing.T) {
 	}
 	if err := s.Pause(many[:1]); err == nil {
 		t.Error("10,001 sites were paused one by one")
+	}
+}
+
+// A name that no site of the crawl has is paused all the same, and reported: it may be a slip of the pen.
+func TestUnknownNames(t *testing.T) {
+	var s steer.Steering
+	names := []string{"exmaple.org", "www.example.org", "https://example.org:8443", "example.net", "http://Example.com/a/", "exmaple.org"}
+	if err := s.Pause(names); err != nil {
+		t.Fatal(err)
+	}
+	origins := []string{"http://example.org", "https://www.example.net:444", "http://www.example.com", "https://example.com"}
+	if got := s.Unknown(names, slices.Values(origins)); !slices.Equal(got, []string{"exmaple.org", "https://example.org:8443"}) {
+		t.Errorf("unknown: %q", got)
+	}
+	if got := s.Unknown(append(names, "all", "not paused.example", "other.example"), slices.Values([]string(nil))); len(got) != len(s.Sites) {
+		t.Errorf("without any site, of %q are unknown: %q", s.Sites, got)
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // A Decile calibrates the freshness estimates: it covers the pages whose estimated
-// probability of being fresh was in one tenth of 0 to 1.
+// probability of being fresh was in one tenth of 0 to 1, or the pages of one site.
 type Decile struct {
 	Pages    int     `json:"pages"`
 	Expected float64 `json:"expected"` // mean estimated probability
@@ -20,20 +21,40 @@ type Decile struct {
 
 // A Calibration collects the evidence of visits and manifests since the start of the run.
 type Calibration struct {
-	mu  sync.Mutex
-	sum [10]Decile // Expected and Found are sums here
+	mu    sync.Mutex
+	sum   [10]Decile // Expected and Found are sums here
+	sites map[frontier.SiteID]Decile
 }
 
 // add counts a page by its estimated probability of being fresh, and whether it was.
-func (t *Calibration) add(expected float64, found bool) {
+func (t *Calibration) add(p *collection.Page, expected float64, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	d := &t.sum[min(max(int(expected*10), 0), 9)]
-	d.Pages++
-	d.Expected += expected
-	if found {
-		d.Found++
+	if t.sites == nil {
+		t.sites = map[frontier.SiteID]Decile{}
 	}
+	decile, site := &t.sum[min(max(int(expected*10), 0), 9)], t.sites[p.Site]
+	for _, d := range []*Decile{decile, &site} {
+		d.Pages++
+		d.Expected += expected
+		if found {
+			d.Found++
+		}
+	}
+	t.sites[p.Site] = site
+}
+
+// mean returns d with means in place of the sums.
+func (d Decile) mean() Decile {
+	n := float64(max(d.Pages, 1))
+	return Decile{d.Pages, d.Expected / n, d.Found / n}
+}
+
+// Of returns the evidence about one site's pages.
+func (t *Calibration) Of(site frontier.SiteID) Decile {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sites[site].mean()
 }
 
 // Table returns the ten deciles, the lowest probability first; nil without evidence.
@@ -45,9 +66,7 @@ func (t *Calibration) Table() []Decile {
 	}
 	list := slices.Clone(t.sum[:])
 	for i := range list {
-		d := &list[i]
-		n := float64(max(d.Pages, 1))
-		d.Expected, d.Found = d.Expected/n, d.Found/n
+		list[i] = list[i].mean()
 	}
 	return list
 }
@@ -56,7 +75,7 @@ func (t *Calibration) Table() []Decile {
 func (t *Calibration) Seen(v *collection.Visit, d *collection.Visited, site *fresh.Site) {
 	if d.Before.Visits > 0 && v.Fault == "" && v.Status != 0 && d.Page.State == collection.Held {
 		p := fresh.Page{History: d.Before, Site: site}
-		t.add(p.Fresh(v.Asked), !d.Differs)
+		t.add(&d.Page, p.Fresh(v.Asked), !d.Differs)
 	}
 }
 
@@ -70,5 +89,5 @@ func (t *Calibration) Listed(p *collection.Page, item *protocol.Item, last, now 
 		share = site.Manifest.Recall
 	}
 	q := fresh.Page{History: p.History.Silence(last, share), Site: site}
-	t.add(q.Fresh(now), item.Digest == p.Digest)
+	t.add(p, q.Fresh(now), item.Digest == p.Digest)
 }
