@@ -236,7 +236,8 @@ func (u *update) rank(w *work) float32 {
 	if s, ok := u.c.opts.Strategy.(frontier.Sharer); ok && !w.isNew {
 		f.Cash = s.Cash(w.rank) // the frontier keeps the cash in the rank
 		if w.visited {
-			f.Cash = 0 // and has distributed it
+			_, kept := s.Pass(float64(f.Cash), 1) // and has distributed the rest
+			f.Cash = float32(kept)
 		}
 	}
 	return queue.Sane(u.c.opts.Strategy.Page(f))

@@ -43,6 +43,11 @@ func (q queueStore) Sites(f func(frontier.SiteID, int) error) error {
 	return nil
 }
 
+func (q queueStore) Ready(id frontier.SiteID) (int, error) {
+	s, _ := q.c.SiteByID(id)
+	return s.Ready, nil
+}
+
 func (q queueStore) Head(site frontier.SiteID, after frontier.Entry, n int) (list []frontier.Entry, err error) {
 	c := q.c
 	err = c.reading(func(tx *bbolt.Tx) error {

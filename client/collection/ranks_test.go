@@ -72,6 +72,34 @@ func TestRerank(t *testing.T) {
 	check(t, r.c)
 }
 
+// A page that was visited has given its cash away, but keeps the count of its links.
+func TestRankAfterVisit(t *testing.T) {
+	for s, want := range map[frontier.Strategy]float32{frontier.BacklinkCount{}: 3, frontier.OPIC{}: 0} {
+		r := newRig(t)
+		r.o.Strategy = s
+		r.reopen()
+		r.find("/a", "/b")
+		p := r.page("/a")
+		e, _ := p.Entry()
+		anew := e
+		anew.Rank = 3
+		if err := r.c.Queue().Rerank([]frontier.Entry{e}, []frontier.Entry{anew}); err != nil {
+			t.Fatal(err)
+		}
+		r.visit("/a", 200, "A")
+		r.wait(24 * time.Hour)
+		r.promote()
+		p = r.page("/a")
+		if e, ok := p.Entry(); !ok || e.Rank != want {
+			t.Errorf("%s: the entry is %+v %v, want rank %v", s.Name(), e, ok, want)
+		}
+		if n, err := r.c.Queue().Ready(1); n != 2 || err != nil {
+			t.Errorf("%s: %d pages are ready, %v", s.Name(), n, err)
+		}
+		check(t, r.c)
+	}
+}
+
 func TestGraphAndRanks(t *testing.T) {
 	r := newRig(t)
 	r.find("/a", "/b")

@@ -217,7 +217,7 @@ type share struct {
 	to    []frontier.PageID
 }
 
-// shares returns the cash of fetched pages, if the frontier is ordered by OPIC's cash (L06).
+// shares returns the cash of fetched pages, if the frontier is ordered by cash (L03, L06).
 func (k *committer) shares(t *collection.Commit, done *collection.Committed) (list []share, err error) {
 	if _, ok := k.c.Strategy.(frontier.Sharer); !ok {
 		return nil, nil

@@ -49,7 +49,7 @@ type Options struct {
 
 	// Order says what is fetched first.
 	Order struct {
-		Strategy     string  // its name, one of frontier.Names
+		Strategy     string  // its name, one of frontier.OfferedNames
 		Score        string  // weights of a page's quality, such as depth=1,static=0.5; empty: those of DefaultQuality
 		PagerankJump float64 // probability of going to any page instead of along a link, between 0 and 1
 		Batch        int     // pages that are selected at a time

@@ -206,11 +206,11 @@ func listed(s []string) []string {
 // order sets the order of the crawl.
 func (o *Options) order(c *settings) (err error) {
 	order := &o.Order
-	if c.Strategy, err = frontier.Named(order.Strategy, 1); err != nil {
-		return bad("Strategy", order.Strategy, frontier.Names())
+	if c.Strategy, err = frontier.Offered(order.Strategy, 1); err != nil {
+		return bad("Strategy", order.Strategy, frontier.OfferedNames())
 	}
-	if order.Strategy == "opic" && (o.Collection.NoLinks || o.Sources.NoParse) {
-		return wrong("%s opic needs links: remove %s and %s", field("Strategy"), field("NoLinks"), field("NoParse"))
+	if _, ok := c.Strategy.(frontier.Sharer); ok && (o.Collection.NoLinks || o.Sources.NoParse) {
+		return wrong("%s %s needs links: remove %s and %s", field("Strategy"), order.Strategy, field("NoLinks"), field("NoParse"))
 	}
 	if c.Quality, err = rank.ParseQuality(order.Score); err != nil {
 		return wrong("%s: %v", field("Score"), err)

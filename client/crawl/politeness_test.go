@@ -89,7 +89,7 @@ func TestPolitenessOfAllRequests(t *testing.T) {
 // drawn is a run with random settings.
 func drawn(seed uint64) wildRun {
 	r := rand.New(rand.NewPCG(seed, 5))
-	strategies := []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Random(3), frontier.Profit{}}
+	strategies := []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Random(3), frontier.Profit{}, frontier.BacklinkCount{}}
 	coin := func() bool { return r.IntN(2) == 0 }
 	seconds := func(n int) time.Duration { return time.Duration(1+r.IntN(n)) * time.Second }
 	run := wildRun{name: "drawn", strategy: strategies[r.IntN(len(strategies))], once: r.IntN(4) == 0, share: 1 + r.IntN(3), lasts: 8 * time.Hour}
@@ -108,7 +108,8 @@ func drawn(seed uint64) wildRun {
 		c.RobotsEvery, c.SitemapEvery, c.FeedEvery = 600*seconds(100), 600*seconds(100), 60*seconds(100)
 		c.Batch = frontier.BatchOptions{Size: 1 + r.IntN(5000), SameSite: 1 + r.IntN(500), Round: r.IntN(10)}
 		c.Memory = frontier.Options{Memory: 100 + r.IntN(10000)}
-		o.NoLinks = coin() && run.strategy.Name() != frontier.OPIC{}.Name()
+		_, needsLinks := run.strategy.(frontier.Sharer)
+		o.NoLinks = coin() && !needsLinks
 		o.Contents = collection.Contents(r.IntN(3))
 	}
 	return run

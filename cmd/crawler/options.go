@@ -73,7 +73,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("trap-share", &scope.TrapShare, "limit pages of a kind that leads only to more of that kind, such as combinations of facets, to the share `X` of the requests to a site (0: fetch none; 1: no limit)"),
 		bind("same-www", &scope.SameWWW, "treat www.example.org and example.org as one site"),
 
-		bind("strategy", &order.Strategy, "`ORDER` of the crawl: "+frontier.Names()),
+		bind("strategy", &order.Strategy, "`ORDER` of the crawl: "+frontier.OfferedNames()),
 		bind("policy", &revisits.Policy, "`POLICY` of revisits: priced, thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror"),
 		bind("budget", &revisits.Budget, "priced: make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page"),
 		bind("frugal", &revisits.Frugal, "priced: count fetches of announced changes against the budget too, and delay those that are not worth their price (default: fetch them at once, beside the budget)"),

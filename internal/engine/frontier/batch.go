@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -15,8 +14,10 @@ type BatchOptions struct {
 	// possible (S07). With SameSite's value the first sites contribute all that they may.
 	Round int
 
-	Skip func(SiteID) bool // sites to leave out
+	Skip func(SiteID) bool // sites to leave out; see also Speed.Busy
 }
+
+func (o *BatchOptions) skips(id SiteID) bool { return o.Skip != nil && o.Skip(id) }
 
 func (o BatchOptions) withDefaults() BatchOptions {
 	if o.Size <= 0 {
@@ -68,12 +69,18 @@ func (f *Frontier) batch(now int64, o BatchOptions) ([]SiteEntries, error) {
 	if err := f.promote(f.now, 2*o.Size); err != nil {
 		return nil, err
 	}
-	if err := f.look(); err != nil {
-		return nil, err
-	}
 	b := batch{left: o.Size, at: map[SiteID]int{}}
+	read, take := f.refresh, f.takeBest
+	if !f.isSmall(&o) {
+		f.ranking.discard()
+		read, take = f.look, f.takeRounds
+	}
+	f.followMeans()
 	f.takeFirst(&b, &o)
-	err := f.takeRounds(&b, &o)
+	err := read()
+	if err == nil {
+		err = take(&b, &o)
+	}
 	f.spill()
 	return b.list, err
 }
@@ -90,7 +97,7 @@ func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
 	rest := f.line.entries[:0]
 	for _, e := range f.line.entries {
 		i, ok := b.at[e.Site]
-		if b.left == 0 || ok && len(b.list[i].Entries) >= o.SameSite || o.Skip != nil && o.Skip(e.Site) {
+		if b.left == 0 || ok && len(b.list[i].Entries) >= o.SameSite || o.skips(e.Site) || f.speed(e.Site).Busy {
 			rest = append(rest, e)
 			continue
 		}
@@ -109,12 +116,21 @@ func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
 
 // A turn is a site's share of a batch.
 type turn struct {
-	site  *site
-	score float32
-	id    SiteID // the site's
-	at    int    // index in the batch's list, -1: not there
-	more  int    // pages that it may still contribute
-	quota int    // pages that it contributes now
+	site *site
+	precedence
+	at    int // index in the batch's list, -1: not there
+	more  int // pages that it may still contribute
+	quota int // pages that it contributes now
+}
+
+// turn returns the share of a site, after stand.
+func (b *batch) turn(s *site, o *BatchOptions) turn {
+	t := turn{site: s, precedence: s.standing.precedence, at: -1, more: min(o.SameSite, s.left())}
+	if i, ok := b.at[s.id]; ok {
+		t.at = i
+		t.more = min(s.left(), o.SameSite-len(b.list[i].Entries))
+	}
+	return t
 }
 
 // takeRounds takes pages of all sites in turn.
@@ -124,41 +140,18 @@ func (f *Frontier) takeRounds(b *batch, o *BatchOptions) error {
 	}
 	turns := make([]turn, 0, len(f.sites.list))
 	for _, s := range f.sites.list {
-		left := s.left()
-		if left <= 0 || o.Skip != nil && o.Skip(s.id) {
+		if s.left() <= 0 || o.skips(s.id) {
 			continue
 		}
-		if len(s.items) == 0 {
-			if err := f.fill(s, 16); err != nil {
-				return err
-			}
-			f.spill()
-			if len(s.items) == 0 {
-				continue
-			}
-			left = s.left()
+		has, err := f.stand(s)
+		if err != nil {
+			return err
 		}
-		t := turn{site: s, id: s.id, at: -1, more: min(o.SameSite, left)}
-		t.score = number(f.strategy.Site(SiteFacts{Site: s.id, Ready: left, Best: s.items[0].rank, Cash: float32(s.cash)}))
-		if i, ok := b.at[s.id]; ok {
-			t.at = i
-			t.more = min(left, o.SameSite-len(b.list[i].Entries))
-		}
-		if t.more > 0 {
+		if t := b.turn(s, o); has && t.more > 0 {
 			turns = append(turns, t)
 		}
 	}
-	// At most one site per page fits into the first round.
-	first := turns
-	if len(turns) > b.left {
-		choose(turns, b.left)
-		first = turns[:b.left]
-	}
-	slices.SortFunc(first, turn.compare)
-	if err := f.takeTurns(first, b, o); err != nil || b.left == 0 || len(first) == len(turns) {
-		return err
-	}
-	slices.SortFunc(turns, turn.compare)
+	slices.SortFunc(turns, func(a, b turn) int { return a.compare(b.precedence) })
 	return f.takeTurns(turns, b, o)
 }
 
@@ -176,46 +169,6 @@ func (f *Frontier) takeTurns(turns []turn, b *batch, o *BatchOptions) error {
 		}
 	}
 	return nil
-}
-
-// compare orders the sites of a batch: the highest score first, the lowest SiteID among equals.
-func (t turn) compare(o turn) int {
-	switch {
-	case t.score > o.score:
-		return -1
-	case t.score < o.score:
-		return 1
-	}
-	return cmp.Compare(t.id, o.id)
-}
-
-// choose brings the n first turns to the front, in any order, without sorting all.
-func choose(turns []turn, n int) {
-	for len(turns) > 1 && n > 0 && n < len(turns) {
-		pivot := turns[len(turns)/2]
-		i, j := 0, len(turns)-1
-		for i <= j {
-			for turns[i].compare(pivot) < 0 {
-				i++
-			}
-			for turns[j].compare(pivot) > 0 {
-				j--
-			}
-			if i <= j {
-				turns[i], turns[j] = turns[j], turns[i]
-				i++
-				j--
-			}
-		}
-		switch { // turns[:j+1] do not sort after the pivot, and turns[i:] not before it
-		case n <= j:
-			turns = turns[:j+1]
-		case n >= i:
-			turns, n = turns[i:], n-i
-		default:
-			return
-		}
-	}
 }
 
 // share sets quotas that sum to at most n: as many whole rounds as fit, and a last one for some of the
@@ -253,11 +206,12 @@ func share(turns []turn, n int, o *BatchOptions) bool {
 func (f *Frontier) takeFrom(t *turn, b *batch) error {
 	if t.at < 0 {
 		t.at = len(b.list)
-		b.list = append(b.list, SiteEntries{Site: t.id})
+		b.list = append(b.list, SiteEntries{Site: t.site.id})
 	}
 	e := &b.list[t.at]
 	e.Entries = slices.Grow(e.Entries, t.quota)
 	s := t.site
+	f.mark(s)
 	for want := t.quota; want > 0; {
 		if err := f.fill(s, min(max(want, 64), f.o.PerSite)); err != nil {
 			return err
@@ -268,9 +222,9 @@ func (f *Frontier) takeFrom(t *turn, b *batch) error {
 		}
 		n := min(want, len(s.items))
 		for _, x := range s.take(n) {
-			f.cash.leave(s, x.page)
-			f.out[x.page] = given{item: x, site: t.id, counted: true}
-			e.Entries = append(e.Entries, Entry{Page: x.page, Site: t.id, Rank: x.rank})
+			f.cash.leave(x.page)
+			f.out[x.page] = given{item: x, site: s.id, counted: true}
+			e.Entries = append(e.Entries, Entry{Page: x.page, Site: s.id, Rank: x.rank})
 		}
 		s.out += n
 		f.held -= n

@@ -2,6 +2,7 @@ package frontier_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -67,6 +68,49 @@ func BenchmarkMemory(b *testing.B) {
 				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/page")
 				runtime.KeepAlive(f)
 			}
+		})
+	}
+}
+
+// BenchmarkPageByPage fetches all pages of a web one at a time, and finds ten links on each.
+func BenchmarkPageByPage(b *testing.B) {
+	for _, s := range []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}} {
+		b.Run(s.Name(), func(b *testing.B) {
+			const n, sites, links = 200_000, 3000, 10
+			for b.Loop() {
+				var store frontier.MemoryStore
+				store.Put(Entry{Page: 1, Site: 1})
+				f, err := frontier.New(s, &store, &frontier.Options{Step: 1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				rng := rand.New(rand.NewPCG(1, 2))
+				last, done := PageID(1), 0
+				for ; done < n; done++ {
+					list, err := f.Batch(1, frontier.BatchOptions{Size: 1})
+					if err != nil || len(list) != 1 {
+						b.Fatal(list, err)
+					}
+					p := pages(list)
+					store.Remove(p[0])
+					f.Done(p)
+					to := make([]PageID, links)
+					for i := range to {
+						if to[i] = 1 + PageID(rng.Uint64N(uint64(last))); i < 3 && last < n {
+							last++
+							to[i] = last
+							x := rng.Float64()
+							e := Entry{Page: last, Site: 1 + SiteID(x*x*sites)}
+							store.Put(e)
+							f.Add([]Entry{e})
+						}
+					}
+					if err := f.Share(p[0], 1, to); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/page")
 		})
 	}
 }

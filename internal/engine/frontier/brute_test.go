@@ -21,16 +21,76 @@ type world struct {
 	front    *frontier.Frontier
 	facts    map[PageID]frontier.Facts
 	site     map[PageID]SiteID
+	speed    map[SiteID]frontier.Speed
 	out      map[PageID]bool
 	first    []PageID
 	now      int64
+	per      int // see Small
 }
 
-func newWorld(t *testing.T, s frontier.Strategy, o *frontier.Options, seed uint64) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), strategy: s, options: o, store: &frontier.MemoryStore{},
-		facts: map[PageID]frontier.Facts{}, site: map[PageID]SiteID{}, out: map[PageID]bool{}, now: 1000}
+// The two ways to make a batch: with a heap of the sites, and from a list of all.
+const (
+	byHeap = 0
+	byList = 1 << 30
+)
+
+func newWorld(t *testing.T, s frontier.Strategy, o *frontier.Options, per int, seed uint64) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), strategy: s, options: o, store: &frontier.MemoryStore{}, per: per,
+		facts: map[PageID]frontier.Facts{}, site: map[PageID]SiteID{}, speed: map[SiteID]frontier.Speed{}, out: map[PageID]bool{}, now: 1000}
 	w.restart()
 	return w
+}
+
+// measure gives the world's sites speeds, exact ones: all means are exact.
+func (w *world) measure(sites int) {
+	o := frontier.Options{}
+	if w.options != nil {
+		o = *w.options
+	}
+	o.Step, o.Speed = 1, func(id SiteID) frontier.Speed { return w.speed[id] }
+	w.options = &o
+	for id := SiteID(1); id <= SiteID(sites); id++ {
+		w.speed[id] = someSpeed(w.rng)
+	}
+	w.restart()
+}
+
+// someSpeed is unknown in part, of times in eighths of a second.
+func someSpeed(rng *rand.Rand) frontier.Speed {
+	eighths := func() float64 { return float64(rng.IntN(3)*rng.IntN(9)) / 8 }
+	return frontier.Speed{Connect: eighths(), Response: eighths(), PerConnection: rng.IntN(6), Pipelined: rng.IntN(3) == 0, Busy: rng.IntN(6) == 0}
+}
+
+// whole is a site's speed with nothing unknown.
+func whole(speeds map[SiteID]frontier.Speed, id SiteID) frontier.Speed {
+	connect, response, n, m := 0., 0., 0., 0.
+	for _, s := range speeds {
+		if s.Connect > 0 {
+			connect, n = connect+s.Connect, n+1
+		}
+		if s.Response > 0 {
+			response, m = response+s.Response, m+1
+		}
+	}
+	s := speeds[id]
+	switch {
+	case s.Connect > 0:
+	case n > 0:
+		s.Connect = connect / n
+	default:
+		s.Connect = 1
+	}
+	switch {
+	case s.Response > 0:
+	case m > 0:
+		s.Response = response / m
+	default:
+		s.Response = 1
+	}
+	if s.PerConnection == 0 {
+		s.PerConnection = 50
+	}
+	return s
 }
 
 // restart simulates a killed crawler: the pages handed out are forgotten.
@@ -38,6 +98,10 @@ func (w *world) restart() {
 	f, err := frontier.New(w.strategy, w.store, w.options)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	f.Small(w.per)
+	for id := range w.speed {
+		f.Moved(id)
 	}
 	w.front = f
 	clear(w.out)
@@ -129,19 +193,24 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 	type scored struct {
 		site  SiteID
 		score float32
+		first PageID
 	}
 	var order []scored
 	for id, q := range queues {
 		slices.SortFunc(q, func(a, b Entry) int {
 			return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Page, b.Page))
 		})
-		if o.Skip == nil || !o.Skip(id) {
-			score := w.strategy.Site(frontier.SiteFacts{Site: id, Ready: len(q), Best: q[0].Rank})
-			order = append(order, scored{id, score})
+		if (o.Skip == nil || !o.Skip(id)) && !w.speed[id].Busy {
+			speed, sum := whole(w.speed, id), 0.
+			for _, e := range q[:min(len(q), speed.PerConnection)] {
+				sum += float64(e.Rank)
+			}
+			score := w.strategy.Site(frontier.SiteFacts{Site: id, Ready: len(q), First: q[0].Page, Best: q[0].Rank, Sum: float32(sum), Speed: speed})
+			order = append(order, scored{id, score, q[0].Page})
 		}
 	}
 	slices.SortFunc(order, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.site, b.site))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.first, b.first))
 	})
 	var list []frontier.SiteEntries
 	total := 0
@@ -171,27 +240,33 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 	return list
 }
 
-// strategies are all but OPIC, whose ranks the frontier changes itself: see cash_test.go. What is tested is that batches
-// follow the ranks, not the ranks: tests of client/collection do that.
+// strategies are those whose ranks the frontier does not change: for the others see order_test.go and cash_test.go. What
+// is tested is that batches follow the ranks, not the ranks: tests of client/collection do that.
 func strategies() []frontier.Strategy {
 	return []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.ManifestFirst{},
-		frontier.Random(7), frontier.Random(8), frontier.Profit{}}
+		frontier.Random(7), frontier.Random(8), frontier.Profit{}, frontier.Performance{}, frontier.CrawlAbility{}}
 }
 
 // After any sequence of finds, changes, visits, returns and restarts, with memory of
-// any size, a batch has the entries that a sort of all entries would put first.
+// any size, a batch has the entries that a sort of all entries would put first,
+// whether it is made with a heap of the sites or from a list of all.
 func TestBatchMatchesBruteForce(t *testing.T) {
 	for _, s := range strategies() {
 		for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 1}, {Memory: 40, PerSite: 7}} {
-			t.Run(fmt.Sprintf("%s/%v", s.Name(), o), func(t *testing.T) {
-				for seed := range uint64(12) {
-					w := newWorld(t, s, o, seed)
-					w.find(30, 12)
-					for step := range 60 {
-						w.step(step)
+			for _, per := range []int{byHeap, byList, 2} { // with 2 the ways alternate
+				t.Run(fmt.Sprintf("%s/%v/%d", s.Name(), o, per), func(t *testing.T) {
+					for seed := range uint64(12) {
+						w := newWorld(t, s, o, per, seed)
+						if _, known := s.(frontier.Performance); known || seed%2 == 1 {
+							w.measure(12)
+						}
+						w.find(30, 12)
+						for step := range 60 {
+							w.step(step)
+						}
 					}
-				}
-			})
+				})
+			}
 		}
 	}
 }
@@ -214,6 +289,11 @@ func (w *world) step(step int) {
 	case 4:
 		if w.rng.IntN(4) == 0 {
 			w.restart()
+		}
+	case 5:
+		if id := SiteID(1 + w.rng.IntN(12)); len(w.speed) > 0 {
+			w.speed[id] = someSpeed(w.rng)
+			w.front.Moved(id)
 		}
 	}
 	w.now += int64(w.rng.IntN(10))
@@ -260,8 +340,8 @@ func (w *world) ready() (n int) {
 // twice at a time, and only changed ones are handed out wrongly.
 func TestUnreportedStoreChangesHeal(t *testing.T) {
 	for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 2}} {
-		for seed := range uint64(40) {
-			w := newWorld(t, frontier.Profit{}, o, seed)
+		for seed := range uint64(80) {
+			w := newWorld(t, frontier.Profit{}, o, []int{byHeap, byList}[seed%2], seed)
 			w.find(200, 6)
 			left := map[PageID]bool{}
 			for p := range w.facts {

@@ -13,7 +13,10 @@ const toLenders = 1. / 1000
 // A book holds the cash of a Sharer's pages: 12 bytes a page. A nil book stores nothing.
 type book struct {
 	strategy Sharer
-	rows     map[PageID]*rows // by the first page of each
+	keeps    bool             // the strategy's pages keep their cash: they give once, and there is no bank
+	kind     computed         // the strategy, if it is of that kind: pages with a rank of their own get no cash
+	ranks    []float32        // sorted: those that are drawn
+	rows     map[PageID]*rows // by the first page of each, divided by perRows
 	bank     float64          // cash of pages without links, and rounding errors
 	total    float64          // the pages' cash
 	dirty    []PageID         // pages whose rank no longer matches their cash; some may have been settled since
@@ -23,13 +26,35 @@ const perRows = 4096
 
 // rows are the accounts of perRows consecutive pages.
 type rows struct {
-	cash  [perRows]float32
-	rank  [perRows]float32 // of the page's ready entry in the store; NaN: it has none, or is given out
-	site  [perRows]SiteID  // 0: not known yet
-	dirty [perRows / 64]uint64
+	cash [perRows]float32
+	rank [perRows]float32 // of the page's ready entry in the store; NaN: it has none, or is given out
+	site [perRows]SiteID  // 0: not known yet
+
+	dirty  flags // the page is in the book's list
+	ranked flags // it has a rank of its own: from SetRanks, drawn from those, or from its first parent
 }
 
-func newBook(s Sharer) *book { return &book{strategy: s, rows: map[PageID]*rows{}} }
+// flags has a bit for each of perRows pages.
+type flags [perRows / 64]uint64
+
+func (f *flags) get(i int) bool { return f[i/64]&(1<<(i%64)) != 0 }
+
+// set sets a bit, and returns what it was.
+func (f *flags) set(i int, on bool) (was bool) {
+	was = f.get(i)
+	if f[i/64] &^= 1 << (i % 64); on {
+		f[i/64] |= 1 << (i % 64)
+	}
+	return was
+}
+
+func newBook(s Sharer) *book {
+	b := &book{strategy: s, rows: map[PageID]*rows{}}
+	_, kept := s.Pass(1, 1)
+	b.keeps = kept > 0
+	b.kind, _ = s.(computed)
+	return b
+}
 
 // A row is one page's account.
 type row struct {
@@ -52,26 +77,17 @@ func (b *book) at(p PageID) row {
 
 func (r row) ready() bool { return r.rank[r.i] == r.rank[r.i] }
 
-// mark sets whether a page is in the list of dirty ones, and returns whether it was.
-func (r row) mark(dirty bool) (was bool) {
-	bit := uint64(1) << (r.i % 64)
-	word := &r.rows.dirty[r.i/64]
-	was = *word&bit != 0
-	if *word &^= bit; dirty {
-		*word |= bit
-	}
-	return was
+// set replaces a page's cash.
+func (b *book) set(r row, cash float32) {
+	b.total += float64(cash) - float64(r.cash[r.i])
+	r.cash[r.i] = cash
 }
 
-// pay adds to a page's cash; the rounding error goes to the bank, so that the sum stays the same. It returns
-// the amount added.
-func (b *book) pay(r row, amount float64) float64 {
+// pay adds to a page's cash; the rounding error goes to the bank, so that the sum stays the same.
+func (b *book) pay(r row, amount float64) {
 	old := r.cash[r.i]
-	r.cash[r.i] = float32(min(float64(old)+amount, math.MaxFloat32))
-	got := float64(r.cash[r.i]) - float64(old)
-	b.total += got
-	b.bank += amount - got
-	return got
+	b.set(r, float32(min(float64(old)+amount, math.MaxFloat32)))
+	b.bank += amount - (float64(r.cash[r.i]) - float64(old))
 }
 
 // enter records that a page has a ready entry and is not given out.
@@ -80,47 +96,43 @@ func (b *book) enter(s *site, x item) {
 		return
 	}
 	r := b.at(x.page)
-	if r.ready() { // it had another rank
-		r.rank[r.i] = x.rank
-		b.touch(r, x.page, 1)
-		return
-	}
+	r.rank[r.i] = x.rank
 	if r.site[r.i] == 0 { // not seen yet: after a restart its rank is all that is left
 		r.site[r.i] = s.id
-		if c := b.strategy.Cash(x.rank); c > r.cash[r.i] {
-			b.pay(r, float64(c-r.cash[r.i]))
+		if c := b.strategy.Cash(x.rank); c > r.cash[r.i] && !r.ranked.get(r.i) {
+			b.set(r, c)
+			r.ranked.set(r.i, b.kind.unknown == fromFirst)
 		}
+		b.draw(r, x.page)
 	}
-	r.rank[r.i] = x.rank
-	s.cash += float64(r.cash[r.i])
 	b.touch(r, x.page, 1)
 }
 
 // leave records that a page has no such entry any more.
-func (b *book) leave(s *site, p PageID) {
-	if b == nil {
-		return
-	}
-	if r := b.at(p); r.ready() {
+func (b *book) leave(p PageID) {
+	if b != nil {
+		r := b.at(p)
 		r.rank[r.i] = float32(math.NaN())
-		s.cash -= float64(r.cash[r.i])
 	}
 }
 
-// touch marks a page as dirty if its cash exceeds the cash of its rank by more than the factor step.
+// touch marks a page as dirty if its cash exceeds the cash of its rank by more than the factor step, or falls
+// short of it.
 func (b *book) touch(r row, p PageID, step float32) {
-	if !r.ready() || !(r.cash[r.i] > step*b.strategy.Cash(r.rank[r.i])) {
+	if !r.ready() {
 		return
 	}
-	if !r.mark(true) {
+	cash, queued := r.cash[r.i], b.strategy.Cash(r.rank[r.i])
+	if (cash > step*queued || cash < queued) && !r.dirty.set(r.i, true) {
 		b.dirty = append(b.dirty, p)
 	}
 }
 
-// Share records that a page was fetched, and which pages it links to. It distributes to them in equal parts
-// all cash that the page got since its last Share, plus fresh, which is new cash: 1 at its first visit,
+// Share records that a page was fetched, and which pages it links to. With OPIC it distributes to them in equal
+// parts all cash that the page got since its last Share, plus fresh, which is new cash: 1 at its first visit,
 // since all pages begin with equal cash (L06), and 0 later. A page listed twice gets two parts, and the page
-// itself may be among them.
+// itself may be among them. A Sharer whose pages keep their cash passes on, at the first visit alone, what its Pass
+// returns.
 //
 // The cash of a page without links goes to a bank, and every page with links distributes a thousandth of the
 // bank with its own cash: so dangling cash reaches the pages that the next thousand pages link to, and the
@@ -132,43 +144,55 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.cash
-	if b == nil {
+	if b == nil || b.keeps && !(fresh > 0) {
 		return nil
 	}
 	r := b.at(from)
-	if r.ready() { // it is back in the queue already
-		if s := f.sites.get(r.site[r.i]); s != nil {
-			s.cash -= float64(r.cash[r.i])
-		}
-	}
 	amount := float64(r.cash[r.i])
-	r.cash[r.i] = 0
-	b.total -= amount
-	if fresh > 0 && !math.IsInf(float64(fresh), 1) {
-		amount += float64(fresh)
+	switch {
+	case b.keeps:
+	case len(to) == 0:
+		b.bank += amount + granted(fresh)
+		amount = 0
+	default:
+		loan := b.bank * toLenders
+		b.bank -= loan
+		amount += granted(fresh) + loan
 	}
-	if len(to) == 0 {
-		b.bank += amount
-		return nil
-	}
-	loan := b.bank * toLenders
-	b.bank -= loan
-	part := (amount + loan) / float64(len(to))
+	each, kept := b.strategy.Pass(amount, len(to))
+	b.set(r, float32(kept))
+	b.touch(r, from, 1) // it may be back in the queue already
 	for _, p := range to {
 		r := b.at(p)
-		got := b.pay(r, part)
-		if s := f.sites.get(r.site[r.i]); s != nil && r.ready() {
-			s.cash += got
+		if b.kind.name != "" && r.ranked.get(r.i) {
+			continue
 		}
+		b.pay(r, each)
 		b.touch(r, p, f.o.Step)
+		if b.kind.unknown == fromFirst {
+			r.ranked.set(r.i, true)
+		}
 	}
-	if len(b.dirty) < 1<<18 {
-		return nil
-	}
-	if err := f.settle(); err != nil {
+	if err := f.settleMany(); err != nil {
 		return fmt.Errorf("share cash: %w", err)
 	}
 	return nil
+}
+
+// granted returns fresh cash, if it is an amount.
+func granted(fresh float32) float64 {
+	if fresh > 0 && !math.IsInf(float64(fresh), 1) {
+		return float64(fresh)
+	}
+	return 0
+}
+
+// settleMany settles if very many pages are dirty.
+func (f *Frontier) settleMany() error {
+	if len(f.cash.dirty) < 1<<18 {
+		return nil
+	}
+	return f.settle()
 }
 
 // settle gives the dirty pages the ranks that match their cash.
@@ -180,7 +204,7 @@ func (f *Frontier) settle() error {
 	var old, moved []Entry
 	for _, p := range b.dirty {
 		r := b.at(p)
-		if !r.mark(false) || !r.ready() {
+		if !r.dirty.set(r.i, false) || !r.ready() {
 			continue // enter checks it when it comes back
 		}
 		rank := number(b.strategy.Page(Facts{Page: p, Cash: r.cash[r.i]}))
@@ -203,7 +227,7 @@ func (f *Frontier) settle() error {
 	slices.SortFunc(moved, bySite)
 	if err := f.store.Rerank(old, moved); err != nil {
 		for _, e := range old { // retry at the next settle
-			if !b.at(e.Page).mark(true) {
+			if r := b.at(e.Page); !r.dirty.set(r.i, true) {
 				b.dirty = append(b.dirty, e.Page)
 			}
 		}
@@ -215,6 +239,7 @@ func (f *Frontier) settle() error {
 		s := f.site(e.Site)
 		f.held -= s.drop(item{e.Page, old[i].Rank})
 		f.held += s.add(item{e.Page, e.Rank})
+		f.mark(s)
 	}
 	f.spill()
 	return nil

@@ -129,7 +129,7 @@ func TestCashIsConserved(t *testing.T) {
 	}
 }
 
-// The site whose pages have the most cash together comes first, and on it the richest page.
+// The page with the most cash comes first, however rich its site is.
 func TestRichestFirst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	e := newEconomy(rng, 400)
@@ -141,28 +141,20 @@ func TestRichestFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	for turn := range 300 {
-		sum := map[SiteID]float64{}
-		best := map[SiteID]float64{}
+		richest := 0.
 		for p, cash := range e.cash {
 			if _, ok := e.store.Entry(p); ok {
-				sum[e.site(p)] += cash
-				best[e.site(p)] = max(best[e.site(p)], cash)
+				richest = max(richest, cash)
 			}
 		}
-		list := e.crawlBefore(t, f)
-		if len(list) != 1 || len(list[0].Entries) != 1 {
-			t.Fatalf("turn %d: %v", turn, list)
-		}
-		got := list[0].Site
-		for id, s := range sum {
-			if s > sum[got] && !near(s, sum[got]) {
-				t.Fatalf("batch %d: site %d with %v came first, but site %d has %v", turn, got, sum[got], id, s)
-			}
-		}
-		if p := list[0].Entries[0].Page; e.cash[p] < best[got] && !near(e.cash[p], best[got]) {
-			t.Fatalf("batch %d: page %d with %v came first, but another page of the site has %v", turn, p, e.cash[p], best[got])
+		list, err := f.Batch(1, frontier.BatchOptions{Size: 1})
+		if got := pages(list); err != nil || len(got) != 1 {
+			t.Fatalf("turn %d: %v, %v", turn, list, err)
 		}
 		p := list[0].Entries[0].Page
+		if e.cash[p] < richest && !near(e.cash[p], richest) {
+			t.Fatalf("batch %d: page %d with %v came first, but another has %v", turn, p, e.cash[p], richest)
+		}
 		e.store.Remove(p)
 		f.Done([]PageID{p})
 		if err := f.Share(p, 1, e.links[p]); err != nil {
@@ -172,13 +164,96 @@ func TestRichestFirst(t *testing.T) {
 	}
 }
 
-func (e *economy) crawlBefore(t *testing.T, f *frontier.Frontier) []frontier.SiteEntries {
-	t.Helper()
-	list, err := f.Batch(1, frontier.BatchOptions{Size: 1})
+// Links count once, however often their page is fetched, and a page that is fetched again keeps its count. After a
+// restart the pages of the queue have theirs.
+func TestLinksAreCountedOnce(t *testing.T) {
+	var store frontier.MemoryStore
+	for p := PageID(1); p <= 5; p++ {
+		store.Put(Entry{Page: p, Site: SiteID(p)})
+	}
+	f := front(t, frontier.BacklinkCount{}, &store)
+	fetch := func(p PageID, fresh float32, to ...PageID) {
+		t.Helper()
+		if !f.Take(Entry{Page: p, Site: SiteID(p)}) {
+			t.Fatalf("page %d is out", p)
+		}
+		f.Done([]PageID{p})
+		e := Entry{Page: p, Site: SiteID(p)}
+		store.Put(e)
+		if err := f.Share(p, fresh, to); err != nil {
+			t.Fatal(err)
+		}
+		f.Add([]Entry{e})
+	}
+	check := func(want ...PageID) {
+		t.Helper()
+		got := batch(t, f, 1, frontier.BatchOptions{})
+		if f.Return(got); !slices.Equal(got, want) {
+			t.Errorf("the order is %v, want %v", got, want)
+		}
+	}
+	fetch(1, 1, 5)
+	fetch(1, 0, 5, 2)
+	fetch(1, 0, 5, 2)
+	fetch(3, 1, 4, 4, 1)
+	check(4, 1, 5, 2, 3)
+	fetch(4, 1, 1, 1)
+	check(1, 4, 5, 2, 3)
+	f = front(t, frontier.BacklinkCount{}, &store)
+	check(1, 4, 5, 2, 3)
+	fetch(2, 1, 5, 5)
+	check(1, 5, 4, 2, 3)
+}
+
+// Ranks from outside move pages up and down, also pages that are given out or not found yet; after a restart they are
+// those of the queue.
+func TestSetRanks(t *testing.T) {
+	s, err := frontier.Named("batch-pagerank", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return list
+	var store frontier.MemoryStore
+	for p := PageID(1); p <= 4; p++ {
+		store.Put(Entry{Page: p, Site: 1})
+	}
+	f := front(t, s, &store)
+	ranks := func(list ...float32) {
+		t.Helper()
+		err := f.SetRanks(func(yield func(PageID, float32) bool) {
+			for i, rank := range list {
+				if !yield(PageID(i+1), rank) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want ...PageID) {
+		t.Helper()
+		got := batch(t, f, 1, frontier.BatchOptions{})
+		if f.Return(got); !slices.Equal(got, want) {
+			t.Errorf("the order is %v, want %v", got, want)
+		}
+	}
+	ranks(.1, .2, .3, .4, .25)
+	check(4, 3, 2, 1)
+	if got := batch(t, f, 1, frontier.BatchOptions{Size: 2}); !slices.Equal(got, []PageID{4, 3}) {
+		t.Fatalf("%v are given out", got)
+	}
+	ranks(float32(math.NaN()), .2, .35, -1, .25)
+	f.Return([]PageID{4, 3})
+	found := []Entry{{Page: 5, Site: 1}, {Page: 6, Site: 1}}
+	for _, e := range found {
+		store.Put(e)
+	}
+	f.Add(found)
+	check(3, 5, 2, 1, 4, 6)
+	f = front(t, s, &store)
+	check(3, 5, 2, 1, 4, 6)
+	ranks(.1, .2, float32(math.Inf(1)))
+	check(3, 5, 2, 1, 4, 6)
 }
 
 // After a restart pages have the cash by which they were ranked, and the order continues.

@@ -39,5 +39,12 @@ func (f *Frontier) Held() int {
 	return f.held
 }
 
+// Small sets which batches are small: those with a page for so many sites, at most; 0: all.
+func (f *Frontier) Small(sitesPerPage int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ranking.sitesPerPage = sitesPerPage
+}
+
 // Remove takes the entry of a page away.
 func (m *MemoryStore) Remove(p PageID) { m.remove(p) }

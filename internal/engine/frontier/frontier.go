@@ -22,7 +22,7 @@ type Facts struct {
 	Page  PageID
 	Depth int     // least number of links from a start page, or of path segments if no link is known
 	Value float32 // what the policy expects a visit to gain, see package fresh
-	Cash  float32 // for a Sharer: what other pages have given it
+	Cash  float32 // for a Sharer: what other pages have given it, or its rank as computed outside
 	Told  bool    // a manifest, a push or a person announced it, and it is still to be fetched
 }
 
@@ -38,8 +38,10 @@ type Strategy interface {
 type SiteFacts struct {
 	Site  SiteID
 	Ready int     // pages that may be fetched now, without those given out
-	Best  float32 // the highest rank among them
-	Cash  float32 // of all of them, for a Sharer; else 0
+	First PageID  // the first of them in the site's queue; among sites of equal score the one with the lowest is first
+	Best  float32 // its rank, the highest among them
+	Sum   float32 // the ranks of the first Speed.PerConnection of them, added up; for CrawlAbility, else 0
+	Speed Speed   // with nothing unknown; for Performance and CrawlAbility, while for others what is unknown is 1 s
 }
 
 // A Store is the queue behind the frontier: all entries, in order, on disk in the crawler and in a slice in
@@ -51,9 +53,12 @@ type SiteFacts struct {
 // learns of it by Add. The frontier's memory may be older than the store, so a user of an Entry checks that
 // it is still the page's own.
 type Store interface {
-	// Sites calls f for every site with ready entries and their number. It is called for every Batch, so the
-	// answer should come from memory.
+	// Sites calls f for every site with ready entries and their number. It is called for every large Batch, so
+	// the answer should come from memory.
 	Sites(f func(site SiteID, ready int) error) error
+
+	// Ready returns the number of ready entries of one site. It, too, should come from memory.
+	Ready(site SiteID) (int, error)
 
 	// Head returns up to n ready entries of a site after the given one; the zero Entry means from the first.
 	Head(site SiteID, after Entry, n int) ([]Entry, error)

@@ -256,6 +256,26 @@ func TestManySitesInABatch(t *testing.T) {
 	}
 }
 
+// A small batch does not look at all sites, but when it finds nothing to fetch it asks the store, which may have
+// entries that nobody has reported.
+func TestNothingLeftAsksTheStore(t *testing.T) {
+	var store frontier.MemoryStore
+	for p := PageID(1); p <= 50; p++ {
+		store.Put(Entry{Page: p, Site: SiteID(p)})
+	}
+	f := front(t, nil, &store)
+	f.Small(byHeap)
+	for _, want := range []int{50, 0, 0} {
+		if got := batch(t, f, 0, frontier.BatchOptions{Size: 50}); len(got) != want {
+			t.Fatalf("%d pages are given out, want %d", len(got), want)
+		}
+	}
+	store.Put(Entry{Page: 51, Site: 51})
+	if got := batch(t, f, 0, frontier.BatchOptions{Size: 1}); !slices.Equal(got, []PageID{51}) {
+		t.Errorf("%v is given out", got)
+	}
+}
+
 // A site whose store fails affects no other: the entries of the batch are in their places again.
 func TestFailingStore(t *testing.T) {
 	var store frontier.MemoryStore
@@ -267,8 +287,9 @@ func TestFailingStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range 12 {
-		broken.after = n
+	for n := range 24 {
+		f.Small([]int{byHeap, byList}[n%2])
+		broken.after = n / 2
 		if _, err := f.Batch(0, frontier.BatchOptions{}); err == nil {
 			continue
 		} else if !errors.Is(err, errBroken) {
@@ -300,13 +321,20 @@ func (b *brokenStore) Head(s SiteID, e Entry, n int) ([]Entry, error) {
 
 func TestNamed(t *testing.T) {
 	names := strings.Split(strings.Replace(frontier.Names(), " or ", ", ", 1), ", ")
-	if len(names) != 6 {
+	if len(names) != 14 {
 		t.Errorf("the names are %q", names)
 	}
 	for _, name := range names {
-		if s, err := frontier.Named(name, 3); err != nil || s.Name() != name {
+		s, err := frontier.Named(name, 3)
+		if err != nil || s.Name() != name {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
+		if _, err := frontier.Offered(name, 3); (err == nil) != strings.Contains(frontier.OfferedNames(), name) {
+			t.Errorf("%s: %v, but a crawler offers %s", name, err, frontier.OfferedNames())
+		}
+	}
+	if s, err := frontier.Offered("partial-pagerank", 0); err == nil {
+		t.Errorf("a crawler that computes no ranks offers %v", s)
 	}
 	if s, err := frontier.Named("best-first", 0); err == nil {
 		t.Errorf("best-first is %v", s)

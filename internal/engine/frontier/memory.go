@@ -85,6 +85,13 @@ func (m *MemoryStore) Sites(f func(SiteID, int) error) error {
 	return nil
 }
 
+func (m *MemoryStore) Ready(site SiteID) (int, error) {
+	if q := m.ready[site]; q != nil {
+		return q.n, nil
+	}
+	return 0, nil
+}
+
 func (m *MemoryStore) Head(site SiteID, after Entry, n int) ([]Entry, error) {
 	q := m.ready[site]
 	if q == nil {

@@ -44,6 +44,7 @@ func (f *Frontier) give(e Entry) {
 		f.held -= s.drop(x)
 		s.out++
 	}
-	f.cash.leave(s, e.Page)
+	f.cash.leave(e.Page)
+	f.mark(s)
 	f.out[e.Page] = g
 }

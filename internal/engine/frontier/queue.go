@@ -14,9 +14,15 @@ type Options struct {
 	// PerSite bounds the entries of one site in memory. Zero means 1,000.
 	PerSite int
 
-	// Step is the factor by which the cash of a page must grow before the page moves in the queue, at least
-	// 1. Zero means 2: not every link moves a page.
+	// Step is the factor by which the cash of a page must grow before the page moves in the queue, and the mean
+	// speed of the sites must change before those of unknown speed move, at least 1. With 1 the order is exact.
+	// Zero means 2: not every link moves a page.
 	Step float32
+
+	// Speed returns what is known of a site's speed; nil means that nothing is. It is called whenever the place
+	// of a site is computed, and must not call the Frontier. When its answer changes, the caller of the Frontier
+	// calls Moved. A new Frontier knows only the speeds of the sites in the queue, until it is told of others.
+	Speed func(SiteID) Speed
 }
 
 func (o *Options) withDefaults() Options {
@@ -49,9 +55,9 @@ type Frontier struct {
 	held     int    // items in all windows
 	sites    table
 	out      map[PageID]given
-	line     line   // on demand
-	cash     *book  // nil unless the strategy is a Sharer
-	round    uint32 // counts calls of look
+	line     line  // on demand
+	cash     *book // nil unless the strategy is a Sharer
+	ranking  ranking
 }
 
 // A site is the frontier's state of a site.
@@ -59,10 +65,10 @@ type site struct {
 	id    SiteID
 	ready int // entries in the store, including those given out
 	out   int // of those, given out
-	cash  float64
 	round uint32
 	at    int // in the table's list
 	window
+	standing standing
 }
 
 func (s *site) left() int { return max(s.ready-s.out, len(s.items)) }
@@ -79,10 +85,12 @@ type given struct {
 // means BreadthFirst. For a Sharer all ready entries are read once; a page begins with the cash of its rank.
 func New(strategy Strategy, store Store, o *Options) (*Frontier, error) {
 	f := &Frontier{strategy: strategy, store: store, o: o.withDefaults(),
-		sites: newTable(), out: map[PageID]given{}, line: line{pages: map[PageID]bool{}}}
+		sites: newTable(), out: map[PageID]given{}, line: line{pages: map[PageID]bool{}},
+		ranking: ranking{sitesPerPage: 8}}
 	if f.strategy == nil {
 		f.strategy = BreadthFirst{}
 	}
+	f.ranking.speeds = newSpeeds(f.strategy)
 	if err := f.look(); err != nil {
 		return nil, fmt.Errorf("open frontier: %w", err)
 	}
@@ -97,10 +105,10 @@ func New(strategy Strategy, store Store, o *Options) (*Frontier, error) {
 
 // look reads from the store how many entries each site has.
 func (f *Frontier) look() error {
-	f.round++
+	f.sites.round++
 	err := f.store.Sites(func(id SiteID, ready int) error {
 		s := f.site(id)
-		s.ready, s.round = ready, f.round
+		s.ready, s.round = ready, f.sites.round
 		return nil
 	})
 	if err != nil {
@@ -108,7 +116,7 @@ func (f *Frontier) look() error {
 	}
 	for i := 0; i < len(f.sites.list); i++ {
 		s := f.sites.list[i]
-		if s.round == f.round {
+		if s.round == f.sites.round {
 			continue
 		}
 		s.ready = 0
@@ -124,8 +132,9 @@ func (f *Frontier) look() error {
 func (f *Frontier) site(id SiteID) *site {
 	s := f.sites.get(id)
 	if s == nil {
-		s = &site{id: id, round: f.round}
+		s = &site{id: id, round: f.sites.round, standing: standing{slot: -1}}
 		f.sites.add(s)
+		f.measure(id)
 	}
 	return s
 }
@@ -186,7 +195,8 @@ func (f *Frontier) Drop(pages []Entry) {
 			if old, ok := f.known(s, e.Page); ok {
 				f.held -= s.drop(old)
 			}
-			f.cash.leave(s, e.Page)
+			f.cash.leave(e.Page)
+			f.mark(s)
 		}
 	}
 }
@@ -204,6 +214,7 @@ func (f *Frontier) count(g *given, ready bool) {
 	s := f.site(g.site)
 	s.out += by
 	s.ready = max(0, s.ready+by)
+	f.mark(s)
 }
 
 // number makes a rank comparable: NaN becomes 0.
@@ -222,6 +233,7 @@ func (f *Frontier) put(s *site, x item) {
 		f.held -= s.cut(f.o.PerSite)
 	}
 	f.cash.enter(s, x)
+	f.mark(s)
 }
 
 // First puts a page in front of all others, in the order of the calls (V01).
@@ -244,9 +256,12 @@ func (f *Frontier) Done(pages []PageID) {
 			continue
 		}
 		delete(f.out, p)
-		if s := f.sites.get(g.site); s != nil && g.counted {
-			s.out--
-			s.ready = max(0, s.ready-1)
+		if s := f.sites.get(g.site); s != nil {
+			if g.counted {
+				s.out--
+				s.ready = max(0, s.ready-1)
+			}
+			f.mark(s)
 		}
 	}
 }

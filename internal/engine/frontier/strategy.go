@@ -5,14 +5,18 @@ import (
 	"strings"
 )
 
-// A Sharer is a Strategy by cash: a page's rank depends on the cash that other pages have given it. The
-// Frontier does the bookkeeping, see [Frontier.Share], and calls Page with only Facts.Page and Facts.Cash
-// when cash has moved.
+// A Sharer is a Strategy by cash: a page's rank depends on what fetched pages pass on to it. The Frontier
+// does the bookkeeping, see [Frontier.Share] and [Frontier.SetRanks], and calls Page with only Facts.Page and
+// Facts.Cash when cash has moved.
 type Sharer interface {
 	Strategy
 
 	// Cash is the inverse of Page: the cash of a page with that rank.
 	Cash(rank float32) float32
+
+	// Pass returns what a fetched page gives along each of its links, and what it keeps. A Sharer whose pages
+	// keep nothing conserves cash; if they keep theirs, they give only once.
+	Pass(cash float64, links int) (each, kept float64)
 }
 
 // BreadthFirst fetches the pages nearest to the start first, and among those the ones found first (L02).
@@ -29,14 +33,25 @@ func (LargerSites) Name() string             { return "larger-sites-first" }
 func (LargerSites) Page(Facts) float32       { return 0 }
 func (LargerSites) Site(s SiteFacts) float32 { return float32(s.Ready) }
 
-// OPIC fetches first the page that got most cash from the fetched pages, and first from the site whose pages
-// together have most (L06).
+// OPIC fetches first the page that got most cash from the fetched pages, whatever its site (L06).
 type OPIC struct{}
 
 func (OPIC) Name() string              { return "opic" }
 func (OPIC) Page(f Facts) float32      { return f.Cash }
-func (OPIC) Site(s SiteFacts) float32  { return s.Cash }
+func (OPIC) Site(s SiteFacts) float32  { return s.Best }
 func (OPIC) Cash(rank float32) float32 { return max(0, rank) }
+func (OPIC) Pass(cash float64, links int) (each, kept float64) {
+	return cash / float64(max(1, links)), 0
+}
+
+// BacklinkCount fetches first the page to which most links of fetched pages lead (L03).
+type BacklinkCount struct{}
+
+func (BacklinkCount) Name() string                                  { return "backlink-count" }
+func (BacklinkCount) Page(f Facts) float32                          { return f.Cash }
+func (BacklinkCount) Site(s SiteFacts) float32                      { return s.Best }
+func (BacklinkCount) Cash(rank float32) float32                     { return max(0, rank) }
+func (BacklinkCount) Pass(cash float64, _ int) (each, kept float64) { return 1, cash }
 
 // ManifestFirst fetches announced pages first, and then breadth-first (L19).
 type ManifestFirst struct{}
@@ -67,31 +82,48 @@ func (r Random) Page(f Facts) float32 {
 	return float32((x^x>>31)>>40) / (1 << 24)
 }
 
-// Profit fetches first the page whose visit is expected to gain most (V06, V15).
+// Profit fetches first the page whose visit is expected to gain most (V06, V15): by quality, if that is the gain (Q04).
 type Profit struct{}
 
 func (Profit) Name() string             { return "profit" }
 func (Profit) Page(f Facts) float32     { return f.Value }
 func (Profit) Site(s SiteFacts) float32 { return s.Best }
 
-// strategies returns one Strategy of each kind; seed is for random.
-func strategies(seed uint64) []Strategy {
-	return []Strategy{BreadthFirst{}, LargerSites{}, OPIC{}, ManifestFirst{}, Profit{}, Random(seed)}
+// offered returns the strategies that need only what a crawler finds by itself, one of each kind; seed is for random.
+func offered(seed uint64) []Strategy {
+	return []Strategy{BacklinkCount{}, BreadthFirst{}, LargerSites{}, OPIC{}, ManifestFirst{}, Profit{}, Random(seed)}
 }
 
-// Named returns the Strategy with a name, as returned by Name; seed is for random.
-func Named(name string, seed uint64) (Strategy, error) {
-	for _, s := range strategies(seed) {
+// strategies adds those that need ranks from SetRanks, or speeds from Options.Speed.
+func strategies(seed uint64) []Strategy {
+	return append(offered(seed), computed{"batch-pagerank", isZero, 0}, computed{"partial-pagerank", fromParents, 0},
+		computed{"historical-pagerank-zero", isZero, 0}, computed{"historical-pagerank-random", drawnFromAll, seed},
+		computed{"historical-pagerank-parent", fromFirst, 0}, Performance{}, CrawlAbility{})
+}
+
+// Named returns the Strategy with a name, as returned by Name; seed is for those that draw.
+func Named(name string, seed uint64) (Strategy, error) { return find(name, strategies(seed)) }
+
+// Names returns the names that Named knows, for people: with commas, and an "or" before the last.
+func Names() string { return names(strategies(0)) }
+
+// Offered is Named for the option of a crawler, which as yet computes no ranks for SetRanks, and measures no speeds.
+func Offered(name string, seed uint64) (Strategy, error) { return find(name, offered(seed)) }
+
+// OfferedNames returns the names that Offered knows, like Names.
+func OfferedNames() string { return names(offered(0)) }
+
+func find(name string, list []Strategy) (Strategy, error) {
+	for _, s := range list {
 		if s.Name() == name {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("unknown strategy %q: want %s", name, Names())
+	return nil, fmt.Errorf("unknown strategy %q: want %s", name, names(list))
 }
 
-// Names returns the names that Named knows, for people: with commas, and an "or" before the last.
-func Names() (names string) {
-	for _, s := range strategies(0) {
+func names(list []Strategy) (names string) {
+	for _, s := range list {
 		names += ", " + s.Name()
 	}
 	last := strings.LastIndex(names, ", ")

@@ -4,6 +4,8 @@ package frontier
 type table struct {
 	runs map[SiteID]*[perRun]*site // by the first number of each, divided by perRun
 	list []*site                   // in no order
+
+	round uint32 // counts calls of Frontier.look
 }
 
 const perRun = 1024
