@@ -23,8 +23,8 @@ import (
 func simulate() *command.Command {
 	return &command.Command{
 		Name:    "simulate",
-		Summary: "compare revisit policies with the best possible freshness",
-		Usage:   "freshness|feeds|paper [options]",
+		Summary: "compare revisit policies and crawl orders with the best possible",
+		Usage:   "freshness|feeds|paper|order [options]",
 		Help: `
 It runs the crawler's own policies on simulated webs, and prints beside each score
 the bound that no policy can exceed in that setting.
@@ -32,9 +32,10 @@ the bound that no policy can exceed in that setting.
     crawler simulate freshness --world gamma --policy thesis,priced
     crawler simulate feeds
     crawler simulate paper
+    crawler simulate order --strategy opic,breadth-first
 
 The same options and seed give the same numbers on every machine.`,
-		Sub: []*command.Command{simulateFreshness(), simulateFeeds(), simulatePaper()},
+		Sub: []*command.Command{simulateFreshness(), simulateFeeds(), simulatePaper(), simulateOrder()},
 	}
 }
 

@@ -25,6 +25,12 @@ var elsewhere = map[string]map[string]string{
 		"go run ./bench/fresh -data DIR":                    "not run: it takes hours",
 		"go run ./bench/fresh -only 4 -seeds 1":             "bench/fresh TestRun",
 	},
+	"docs/order.md": {
+		"crawler simulate order":                                 "cmd/crawler TestSimulateOrder",
+		"crawler simulate order --graph FILE --chart order.html": "cmd/crawler TestSimulateOrder",
+		"crawler simulate order --tell 0,10,50,100":              "cmd/crawler TestSimulateOrder",
+		"crawler simulate order --graph NEW --history OLD":       "internal/sim/order TestHistory",
+	},
 	"docs/site.md": {
 		"xcaddy build --with github.com/parleyweb/parley/caddy=./caddy --with github.com/parleyweb/parley=.": "caddy TestSite",
 	},
