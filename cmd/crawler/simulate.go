@@ -24,7 +24,7 @@ func simulate() *command.Command {
 	return &command.Command{
 		Name:    "simulate",
 		Summary: "compare revisit policies and crawl orders with the best possible",
-		Usage:   "freshness|feeds|paper|order [options]",
+		Usage:   "freshness|feeds|paper|order|batch|servers [options]",
 		Help: `
 It runs the crawler's own policies on simulated webs, and prints beside each score
 the bound that no policy can exceed in that setting.
@@ -33,9 +33,11 @@ the bound that no policy can exceed in that setting.
     crawler simulate feeds
     crawler simulate paper
     crawler simulate order --strategy opic,breadth-first
+    crawler simulate batch
+    crawler simulate servers
 
 The same options and seed give the same numbers on every machine.`,
-		Sub: []*command.Command{simulateFreshness(), simulateFeeds(), simulatePaper(), simulateOrder()},
+		Sub: []*command.Command{simulateFreshness(), simulateFeeds(), simulatePaper(), simulateOrder(), simulateBatch(), simulateServers()},
 	}
 }
 

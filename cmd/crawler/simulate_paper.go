@@ -35,7 +35,7 @@ func (p *paper) scaled(n int) int {
 }
 
 func paperTables() []paperTable {
-	return slices.Concat(analyticTables(), measuredTables(), recordedTables())
+	return slices.Concat(analyticTables(), measuredTables(), recordedTables(), batchTables())
 }
 
 func simulatePaper() *command.Command {

@@ -181,7 +181,7 @@ stop: when a twentieth of the pages brings less than half a twentieth of the Pag
 func TestSimulateMisuse(t *testing.T) {
 	t.Setenv("PARLEY_DATA", "")
 	for _, c := range []struct{ args, want string }{
-		{"", "missing command: want one of freshness, feeds, paper, order"},
+		{"", "missing command: want one of freshness, feeds, paper, order, batch, servers"},
 		{"freshness --world mars", "--world mars: unknown world: -h lists them"},
 		{"freshness --world traces", "--world traces: needs --data DIR"},
 		{"freshness --policy hope", "--policy hope: unknown policy: -h lists them"},
@@ -203,13 +203,19 @@ func TestSimulateMisuse(t *testing.T) {
 		{"order --pages 5", "--pages 5 --sites 1000: want 10 to 10000000 pages"},
 		{"order --rank-every -1", "--rank-every -1: want 0"},
 		{"paper --only table", "--only table: unknown table"},
+		{"batch --largest 200000", "--largest 200000: want 1 to 100858, all pages"},
+		{"batch --strategy opic", "--strategy opic: want one of larger-sites-first, breadth-first"},
+		{"batch --at-once 1.5", "--at-once 1.5: want whole numbers"},
+		{"batch --failures 1", "--failures 1: want a share of at least 0 and less than 1"},
+		{"batch --link 0", "want numbers above 0"},
+		{"servers --sites 0", "--sites 0: want 1 to 30000, all pages"},
 	} {
 		code, out, said := program(t.Context(), append([]string{"simulate"}, strings.Fields(c.args)...)...)
 		if code != 2 || out != "" || !strings.Contains(said, c.want) {
 			t.Errorf("simulate %s: exit code %d: %s%s", c.args, code, out, said)
 		}
 	}
-	for _, part := range []string{"freshness", "feeds", "paper", "order"} {
+	for _, part := range []string{"freshness", "feeds", "paper", "order", "batch", "servers"} {
 		if code, out, _ := program(t.Context(), "simulate", part, "-h"); code != 0 || !strings.Contains(out, "    crawler simulate "+part) {
 			t.Errorf("help of %s: exit code %d: %s", part, code, out)
 		}

@@ -11,6 +11,12 @@ var elsewhere = map[string]map[string]string{
 		"go get github.com/parleyweb/parley": published,
 		"go test ./...":                      "not run: this test is part of it",
 	},
+	"docs/crawling.md": {
+		"crawler simulate batch": "cmd/crawler TestSimulateBatch",
+		"crawler simulate batch --at-once 1,2,5,10,20,50,100 --chart batch.html": "cmd/crawler TestSimulateBatch",
+		"crawler simulate paper --only speedups":                                 "cmd/crawler TestSpeedups",
+		"crawler simulate servers":                                               "cmd/crawler TestSimulateServers",
+	},
 	"docs/day-one.md": {
 		"apt-get install nginx": "packaging/paths",
 		"go install github.com/parleyweb/parley/cmd/rdfgen@latest": published,

@@ -45,6 +45,3 @@ func (f *Frontier) Small(sitesPerPage int) {
 	defer f.mu.Unlock()
 	f.ranking.sitesPerPage = sitesPerPage
 }
-
-// Remove takes the entry of a page away.
-func (m *MemoryStore) Remove(p PageID) { m.remove(p) }

@@ -30,7 +30,7 @@ func waiting(a, b Entry) int {
 
 // Put sets a page's entry, replacing an old one: a ready entry if At is 0.
 func (m *MemoryStore) Put(e Entry) {
-	m.remove(e.Page)
+	m.Remove(e.Page)
 	if n := int(e.Page) + 1 - len(m.places); n > 0 {
 		m.places = append(m.places, make([]Entry, n)...)
 	}
@@ -51,8 +51,8 @@ func (m *MemoryStore) Put(e Entry) {
 	q.insert(e, ready)
 }
 
-// remove removes a page's entry: it is not to be fetched any more.
-func (m *MemoryStore) remove(p PageID) {
+// Remove removes a page's entry: it is not to be fetched any more.
+func (m *MemoryStore) Remove(p PageID) {
 	e, ok := m.Entry(p)
 	if !ok {
 		return
