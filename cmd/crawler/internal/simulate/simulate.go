@@ -1,4 +1,5 @@
-package main
+// Package simulate is crawler simulate: the crawler's own policies and orders on simulated webs.
+package simulate
 
 import (
 	"context"
@@ -20,7 +21,8 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
-func simulate() *command.Command {
+// Command returns crawler simulate with its simulations.
+func Command() *command.Command {
 	return &command.Command{
 		Name:    "simulate",
 		Summary: "compare revisit policies and crawl orders with the best possible",

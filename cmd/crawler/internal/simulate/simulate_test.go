@@ -1,6 +1,7 @@
-package main
+package simulate
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,7 +9,19 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/command"
 )
+
+// program runs crawler simulate.
+func program(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	crawler := func() *command.Command {
+		return &command.Command{Name: "crawler", Summary: "simulate", Usage: "COMMAND", Sub: []*command.Command{Command()}}
+	}
+	var out, errs strings.Builder
+	code = command.Main(ctx, crawler, args, nil, &out, &errs)
+	return code, out.String(), errs.String()
+}
 
 // tiny is a simulated web so small that a run takes almost no time.
 var tiny = []string{"simulate", "freshness", "--pages", "60", "--sites", "4", "--days", "24", "--from", "8", "--budget", ".1,.3", "--policy", "uniform,freshness"}
