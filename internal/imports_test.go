@@ -27,7 +27,7 @@ var ours = map[string][]string{
 	"internal/chart":               {},
 	"internal/admin":               {"internal/chart", "internal/inet"},
 	"internal/clock":               {},
-	"internal/machine":             {"internal/coding"},
+	"internal/machine":             {"protocol", "internal/coding", "internal/graph", "internal/html"},
 	"internal/command":             {"internal/pause"},
 	"internal/front":               {"protocol"},
 	"internal/endtoend":            {},

@@ -14,7 +14,7 @@ import (
 // so many goroutines may read it.
 type Graph struct {
 	First []uint32 // First[i]:First[i+1] are i's links in To; Len()+1 entries, nil for an empty graph
-	To    []uint32 // the links of each page, in increasing order; a page may link to itself
+	To    []uint32 // the links of each page, in increasing order where the order on the page is not known; a page may link to itself
 	Host  []uint32 // the host of each page
 	Hosts []string // names by number; "" where unknown
 	Path  []string // what follows the host in a page's URL, from "/" on; nil: unknown

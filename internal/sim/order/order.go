@@ -34,6 +34,10 @@ type Run struct {
 	// are drawn by Seed; those of a smaller share tell under a greater one, too.
 	Tell float64
 
+	// Ahead is how many pages are chosen before the links of a page are known. 0 is the thesis's crawl; a crawler that chooses a page
+	// while it waits for the one before has 1.
+	Ahead int
+
 	Seed uint64 // of all random numbers
 }
 
@@ -76,7 +80,8 @@ type crawl struct {
 	front    *frontier.Frontier
 	store    frontier.MemoryStore
 	pages    pages
-	order    []uint32            // pages fetched
+	order    []uint32            // pages chosen
+	learned  int                 // of these, the links are known
 	tells    map[uint32][]uint32 // the pages of each host that tells, by start page
 	ranks    []float64           // computed last; nil: never
 	found    []frontier.Entry    // new or changed since the last add
@@ -88,8 +93,8 @@ type pages struct {
 	id      []frontier.PageID // 0: none yet
 	byID    []uint32
 	depth   []int32 // -1: the page is not known
-	fetched []bool
-	told    []bool // a manifest has named it
+	fetched []bool  // its links are known
+	told    []bool  // a manifest has named it
 }
 
 func (r Run) begin() (*crawl, error) {
@@ -193,18 +198,30 @@ func (p *pages) ranked(rank func(page uint32) float64) iter.Seq2[frontier.PageID
 // step fetches the next page; false means that none is left.
 func (c *crawl) step() (more bool, err error) {
 	list, err := c.front.Batch(1, frontier.BatchOptions{Size: 1})
+	for err == nil && len(list) == 0 && c.learned < len(c.order) { // what comes next depends on a page that is being fetched
+		if err = c.learn(); err == nil {
+			list, err = c.front.Batch(1, frontier.BatchOptions{Size: 1})
+		}
+	}
 	if err != nil || len(list) == 0 {
 		return false, err
 	}
-	e := list[0].Entries[0]
-	id, p := e.Page, c.pages.byID[e.Page]
-	e.At = math.MaxInt64 // it is not fetched again
-	c.store.Put(e)
+	c.order = append(c.order, c.pages.byID[list[0].Entries[0].Page])
+	for err == nil && len(c.order)-c.learned > c.run.Ahead {
+		err = c.learn()
+	}
+	return true, err
+}
+
+// learn adds the links of the first fetched page of which they are not known yet.
+func (c *crawl) learn() error {
+	g, p := c.run.Web.Graph, c.order[c.learned]
+	c.learned++
+	id := c.pages.id[p]
+	c.store.Put(frontier.Entry{Page: id, Site: frontier.SiteID(g.Host[p] + 1), At: math.MaxInt64}) // it is not fetched again
 	c.front.Done([]frontier.PageID{id})
 	c.pages.fetched[p] = true
-	c.order = append(c.order, p)
 
-	g := c.run.Web.Graph
 	c.targets = c.targets[:0]
 	for _, to := range g.Links(p) {
 		c.find(to, c.pages.depth[p]+1, false)
@@ -223,14 +240,14 @@ func (c *crawl) step() (more bool, err error) {
 		fresh = 0
 	}
 	if err := c.front.Share(id, fresh, c.targets); err != nil {
-		return false, err
+		return err
 	}
-	if !c.ranking || len(c.order)%c.run.Every != 0 {
-		return true, nil
+	if !c.ranking || c.learned%c.run.Every != 0 {
+		return nil
 	}
 	c.ranks = g.Pagerank(graph.Pagerank{Tolerance: 1e-7, Start: c.ranks,
 		Crawled: func(p uint32) bool { return c.pages.fetched[p] }, Known: func(p uint32) bool { return c.pages.depth[p] >= 0 }})
-	return true, c.front.SetRanks(c.pages.ranked(func(p uint32) float64 { return c.ranks[p] }))
+	return c.front.SetRanks(c.pages.ranked(func(p uint32) float64 { return c.ranks[p] }))
 }
 
 // find makes a page known, by a link or by a manifest. The depth counts if it is the least so far.
