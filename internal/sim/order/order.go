@@ -38,6 +38,8 @@ type Run struct {
 	// while it waits for the one before has 1.
 	Ahead int
 
+	Step float32 // that of frontier.Options: 0 means 1, the exact order; a crawler has 2
+
 	Seed uint64 // of all random numbers
 }
 
@@ -115,7 +117,7 @@ func (r Run) begin() (*crawl, error) {
 	if c.strategy, err = c.strategyOf(r.Order); err != nil {
 		return nil, err
 	}
-	if c.front, err = frontier.New(c.strategy, &c.store, &frontier.Options{Step: 1}); err != nil {
+	if c.front, err = frontier.New(c.strategy, &c.store, &frontier.Options{Step: max(1, r.Step)}); err != nil {
 		return nil, err
 	}
 	if history { // the pages of the earlier crawl have their numbers from it
