@@ -21,7 +21,7 @@ type orders struct {
 	graphs, names, tell words
 	chosen              []listedOrder // by names
 	shares              []float64     // by tell
-	every, seed         int
+	every, ahead, seed  int
 	pages, sites        int
 	history             string
 	output
@@ -74,13 +74,14 @@ of the pages and 72 % of the Pagerank.`,
 		LogLevel: slog.LevelWarn,
 		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
-			{Title: "Simulation", Options: []string{"graph", "strategy", "rank-every", "history", "tell", "pages", "sites", "seed"}},
+			{Title: "Simulation", Options: []string{"graph", "strategy", "rank-every", "ahead", "history", "tell", "pages", "sites", "seed"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: append(f.output.flags(),
 			bind("graph", &f.graphs, "crawl the graphs `FILE,...`: X.adj.zst, X.graph, or the word generated"),
 			bind("strategy", &f.names, "crawl by the strategies `NAME,...`, or all"),
 			bind("rank-every", &f.every, "batch-pagerank and partial-pagerank compute Pagerank after every `N` pages; 0: 35 times"),
+			bind("ahead", &f.ahead, "choose `N` pages before the links of a page are known, as a crawler does that fetches in batches"),
 			bind("history", &f.history, "`FILE` of an earlier graph of the same hosts, with names of pages"),
 			bind("tell", &f.tell, "`PERCENT,...` of the hosts publish a manifest that names all their pages"),
 			bind("pages", &f.pages, "pages of a generated graph: `N`"),
@@ -111,6 +112,8 @@ func (f *orders) check() error {
 	switch {
 	case f.pages < 10 || f.pages > 10_000_000 || f.sites < 1 || f.sites > f.pages:
 		return command.Misusef("--pages %d --sites %d: want 10 to 10000000 pages, and at most as many hosts", f.pages, f.sites)
+	case f.ahead < 0:
+		return command.Misusef("--ahead %d: want 0 or more", f.ahead)
 	case f.every < 0:
 		return command.Misusef("--rank-every %d: want 0 (35 times in a crawl) or more", f.every)
 	case f.seed < 0:
@@ -189,7 +192,7 @@ func (f *orders) simulate(ctx context.Context, env *command.Env) (all []orderRow
 		rows := make([]orderRow, len(f.shares)*n)
 		if err := each(ctx, len(rows), func(ctx context.Context, i int) error {
 			o := f.chosen[i%n]
-			run := order.Run{Web: w, Order: o.name, Every: f.every, Tell: f.shares[i/n], Seed: uint64(f.seed)}
+			run := order.Run{Web: w, Order: o.name, Every: f.every, Ahead: f.ahead, Tell: f.shares[i/n], Seed: uint64(f.seed)}
 			pages, err := run.Pages(ctx)
 			if err != nil {
 				return err
