@@ -128,6 +128,7 @@ type orderRow struct {
 	PaperTau  float64  `json:"paper_tau,omitempty"`
 	Below     []string `json:"below_here_above_in_paper,omitempty"`
 	order.Score
+	Named     float64 `json:"area_with_named_pages"`
 	disagrees bool
 }
 
@@ -195,6 +196,7 @@ func (f *orders) simulate(ctx context.Context, env *command.Env) (all []orderRow
 				return err
 			}
 			rows[i] = orderRow{Graph: shown, Strategy: o.name, Tell: run.Tell, PaperArea: o.area, PaperTau: o.tau, Score: w.Score(pages)}
+			rows[i].Named = rows[i].Area + run.Named(pages)
 			progress.Add(1)
 			return nil
 		}); err != nil {
@@ -239,18 +241,25 @@ func (f *orders) print(env *command.Env, abouts []string, rows []orderRow) error
 			fmt.Fprintf(env.Stdout, "%s\n", abouts[i/len(f.shares)])
 		}
 		i++
-		if tell := rows[0].Tell; tell > 0 {
+		tell := rows[0].Tell
+		if tell > 0 {
 			fmt.Fprintf(env.Stdout, "\n%s: %g %% of the hosts publish a manifest\n", rows[0].Graph, 100*tell)
 		}
 		fmt.Fprintln(env.Stdout)
 		s := &sheet{names: 1}
-		s.row("strategy", "area", "paper", "", "tau", "paper", "first tenth", "stop: pages", "Pagerank")
+		row := func(named string, cells ...string) {
+			if tell > 0 {
+				cells = append(cells, named)
+			}
+			s.row(cells...)
+		}
+		row("named", "strategy", "area", "paper", "", "tau", "paper", "first tenth", "stop: pages", "Pagerank")
 		for _, r := range rows {
 			mark := ""
 			if r.disagrees {
 				mark = "*"
 			}
-			s.row(r.Strategy, fmt.Sprintf("%.4f", r.Area), orNone(r.PaperArea), mark, fmt.Sprintf("%.3f", r.Tau), orNone(r.PaperTau),
+			row(fmt.Sprintf("%.4f", r.Named), r.Strategy, fmt.Sprintf("%.4f", r.Area), orNone(r.PaperArea), mark, fmt.Sprintf("%.3f", r.Tau), orNone(r.PaperTau),
 				fmt.Sprintf("%.3f", r.Recall), fmt.Sprintf("%.0f%%", 100*r.StopPages), fmt.Sprintf("%.0f%%", 100*r.StopRank))
 		}
 		if err := s.write(env.Stdout); err != nil {
@@ -263,11 +272,15 @@ func (f *orders) print(env *command.Env, abouts []string, rows []orderRow) error
 			}
 		}
 	}
-	_, err := fmt.Fprintf(env.Stdout, `
+	named := ""
+	if slices.Max(f.shares) > 0 {
+		named = "named: the area if a page counts for half once a manifest has named it, as in an index that lists pages before it has them\n"
+	}
+	_, err := fmt.Fprint(env.Stdout, `
 area: under the curve of Pagerank by pages fetched; paper: Castillo 2004, Table 4.1; *: in another order there;
 first tenth: Pagerank of the first tenth of the pages, as a share of the most that a tenth can have;
 stop: when a twentieth of the pages brings less than half a twentieth of the Pagerank, and what was fetched by then
-`)
+`+named)
 	return err
 }
 
@@ -280,14 +293,18 @@ func (f *orders) page(env *command.Env, abouts []string, rows []orderRow) *chart
 			title += fmt.Sprintf(", %g %% of the hosts tell", 100*rows[0].Tell)
 		}
 		c := chart.Chart{Title: title, X: "share of the pages fetched", Y: "share of the Pagerank fetched"}
+		taus := chart.Chart{Title: title + ": order of the pages so far", X: "share of the pages fetched", Y: "Kendall's tau"}
 		for _, r := range rows {
-			line := chart.Line{Name: r.Strategy, Bound: r.Strategy == order.Sorted}
+			line, tau := chart.Line{Name: r.Strategy, Bound: r.Strategy == order.Sorted}, chart.Line{Name: r.Strategy, Bound: r.Strategy == order.Sorted}
 			for i := 0; i < len(r.Curve); i += 5 {
 				line.Points = append(line.Points, chart.Point{X: float64(i) / 100, Y: r.Curve[i]})
 			}
-			c.Lines = append(c.Lines, line)
+			for i, t := range r.Taus {
+				tau.Points = append(tau.Points, chart.Point{X: float64(i+1) / 10, Y: t})
+			}
+			c.Lines, taus.Lines = append(c.Lines, line), append(taus.Lines, tau)
 		}
-		p.Charts = append(p.Charts, c)
+		p.Charts = append(p.Charts, c, taus)
 	}
 	return p
 }

@@ -155,7 +155,7 @@ func TestSimulateOrder(t *testing.T) {
 		if area[r.Strategy] = r.Area - area[r.Strategy]; r.Strategy == "omniscient" && r.Tell == 1 && area[r.Strategy] < -.001 {
 			t.Errorf("manifests change the area of %s by %.4f", r.Strategy, area[r.Strategy])
 		}
-		if len(r.Curve) != 101 || r.Area > rows[0].Area {
+		if len(r.Curve) != 101 || r.Area > rows[0].Area || r.Named > r.Area != (r.Tell > 0) {
 			t.Errorf("%s has %d points and an area of %.4f, the bound %.4f", r.Strategy, len(r.Curve), r.Area, rows[0].Area)
 		}
 	}
