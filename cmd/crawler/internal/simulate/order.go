@@ -21,7 +21,7 @@ type orders struct {
 	graphs, names, tell words
 	chosen              []listedOrder // by names
 	shares              []float64     // by tell
-	every, seed         int
+	every, rest, seed   int
 	pages, sites        int
 	history             string
 	output
@@ -74,7 +74,7 @@ of the pages and 72 % of the Pagerank.`,
 		LogLevel: slog.LevelWarn,
 		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
-			{Title: "Simulation", Options: []string{"graph", "strategy", "rank-every", "history", "tell", "pages", "sites", "seed"}},
+			{Title: "Simulation", Options: []string{"graph", "strategy", "rank-every", "history", "tell", "rest", "pages", "sites", "seed"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: append(f.output.flags(),
@@ -83,6 +83,7 @@ of the pages and 72 % of the Pagerank.`,
 			bind("rank-every", &f.every, "batch-pagerank and partial-pagerank compute Pagerank after every `N` pages; 0: 35 times"),
 			bind("history", &f.history, "`FILE` of an earlier graph of the same hosts, with names of pages"),
 			bind("tell", &f.tell, "`PERCENT,...` of the hosts publish a manifest that names all their pages"),
+			bind("rest", &f.rest, "fetch at least `N` pages of other sites between two of a site, as a robot does that waits"),
 			bind("pages", &f.pages, "pages of a generated graph: `N`"),
 			bind("sites", &f.sites, "hosts of a generated graph: `N`"),
 			bind("seed", &f.seed, "seed all random numbers with `N`")),
@@ -113,6 +114,8 @@ func (f *orders) check() error {
 		return command.Misusef("--pages %d --sites %d: want 10 to 10000000 pages, and at most as many hosts", f.pages, f.sites)
 	case f.every < 0:
 		return command.Misusef("--rank-every %d: want 0 (35 times in a crawl) or more", f.every)
+	case f.rest < 0 || f.rest > 1000:
+		return command.Misusef("--rest %d: want 0 to 1000", f.rest)
 	case f.seed < 0:
 		return command.Misusef("--seed %d: want 0 or more", f.seed)
 	}
@@ -148,6 +151,9 @@ func (f *orders) webOf(name string) (w *order.Web, shown, about string, err erro
 	sites, large, rank := w.Sites()
 	about = fmt.Sprintf("%s: %d pages on %d sites with %d links; the largest site has %.0f %% of the pages and %.0f %% of the Pagerank; seed %d",
 		shown, w.Graph.Len(), sites, len(w.Graph.To), 100*large, 100*rank, f.seed)
+	if f.rest > 0 {
+		about += fmt.Sprintf("; %d pages of other sites between two of a site", f.rest)
+	}
 	if !slices.ContainsFunc(f.chosen, func(o listedOrder) bool { return historical(o.name) }) {
 		return w, shown, about, nil
 	}
@@ -190,7 +196,7 @@ func (f *orders) simulate(ctx context.Context, env *command.Env) (all []orderRow
 		rows := make([]orderRow, len(f.shares)*n)
 		if err := each(ctx, len(rows), func(ctx context.Context, i int) error {
 			o := f.chosen[i%n]
-			run := order.Run{Web: w, Order: o.name, Every: f.every, Tell: f.shares[i/n], Seed: uint64(f.seed)}
+			run := order.Run{Web: w, Order: o.name, Every: f.every, Tell: f.shares[i/n], Rest: f.rest, Seed: uint64(f.seed)}
 			pages, err := run.Pages(ctx)
 			if err != nil {
 				return err
