@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -104,15 +103,21 @@ func (f *batchTimes) check() error {
 	return nil
 }
 
-// sized gives the pages of a graph sizes, if theirs are unknown.
-func sized(g *graph.Graph, err error) (*graph.Graph, error) {
+// openGraph reads a graph that has a page.
+func openGraph(file string) (*graph.Graph, error) {
+	g, err := graph.Open(file)
 	if err == nil && g.Len() == 0 {
-		err = errors.New("the graph has no pages")
-	}
-	if err == nil && g.Bytes == nil {
-		g.Bytes = slices.Repeat([]uint32{pageSize}, g.Len())
+		err = fmt.Errorf("open %s: the graph has no pages", file)
 	}
 	return g, err
+}
+
+// sized gives the pages of a graph sizes, if theirs are unknown.
+func sized(g *graph.Graph) *graph.Graph {
+	if g.Bytes == nil {
+		g.Bytes = slices.Repeat([]uint32{pageSize}, g.Len())
+	}
+	return g
 }
 
 // A batchRow is a batch, fetched in one way.
@@ -142,11 +147,12 @@ func (f *batchTimes) run(ctx context.Context, env *command.Env) error {
 	if f.graph == "" {
 		r.Graph = batch.Of(batch.Sizes(f.pages, f.largest), pageSize)
 	} else {
-		var err error
-		if r.Graph, err = sized(graph.Open(f.graph)); err != nil {
+		g, err := openGraph(f.graph)
+		if err != nil {
 			return err
 		}
-		r.Quality = r.Graph.Pagerank(graph.Pagerank{})
+		r.Graph = sized(g)
+		r.Quality = g.Pagerank(graph.Pagerank{})
 	}
 	var runs []batch.Run
 	for _, name := range f.strategies {

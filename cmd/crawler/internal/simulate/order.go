@@ -141,11 +141,8 @@ func (f *orders) webOf(name string) (w *order.Web, shown, about string, err erro
 	var g *graph.Graph
 	if name == "generated" {
 		g = graph.Generate(graph.Model{Pages: f.pages, Hosts: f.sites, Seed: uint64(f.seed)})
-	} else if g, err = graph.Open(name); err != nil {
+	} else if g, err = openGraph(name); err != nil {
 		return nil, "", "", err
-	}
-	if g.Len() == 0 {
-		return nil, "", "", fmt.Errorf("open %s: the graph has no pages", name)
 	}
 	w = order.NewWeb(g)
 	sites, large, rank := w.Sites()
@@ -160,7 +157,7 @@ func (f *orders) webOf(name string) (w *order.Web, shown, about string, err erro
 	if f.history == "" {
 		w.History = w.DrawHistory(order.PaperOldPages, order.PaperOldRank, uint64(f.seed))
 	} else {
-		earlier, err := graph.Open(f.history)
+		earlier, err := openGraph(f.history)
 		if err != nil {
 			return nil, "", "", err
 		}
@@ -224,7 +221,7 @@ func comparePaper(rows []orderRow) {
 		low := &rows[i]
 		for j := range rows[:i] {
 			high := &rows[j]
-			if low.PaperArea > high.PaperArea && high.PaperArea > 0 && historical(low.Strategy) == historical(high.Strategy) {
+			if low.Area < high.Area && low.PaperArea > high.PaperArea && high.PaperArea > 0 && historical(low.Strategy) == historical(high.Strategy) {
 				low.Below = append(low.Below, high.Strategy)
 				low.disagrees, high.disagrees = true, true
 			}

@@ -115,10 +115,10 @@ func (f *servers) web() (*graph.Graph, error) {
 	if f.graph == "" {
 		// With the exponent of the Web, 1.77, one server of 500 would have most pages, and take most of the time in any order.
 		g = graph.Generate(graph.Model{Pages: f.pages, Hosts: f.sites, Sites: 3.5, Seed: uint64(f.seed)})
-	} else if g, err = graph.Open(f.graph); err != nil {
+	} else if g, err = openGraph(f.graph); err != nil {
 		return nil, err
 	}
-	return sized(g.Reachable(g.Starts()), nil)
+	return sized(g.Reachable(g.Starts())), nil
 }
 
 func (f *servers) print(env *command.Env, about string, rows []batch.Crawl) error {
