@@ -72,7 +72,7 @@ func TestEachPageIsTheBestKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed, w := range webs {
-				r := order.Run{Web: w, Order: name, Every: 1 + seed%29, Tell: float64(seed%4) / 3, Ahead: max(0, seed%7-4), Seed: uint64(seed)}
+				r := order.Run{Web: w, Order: name, Every: 1 + seed%29, Tell: float64(seed%4) / 3, Rest: seed % 3 * 2, Ahead: max(0, seed%7-4), Seed: uint64(seed)}
 				pages := crawlOf(t, r)
 				if sorted := slices.Sorted(slices.Values(pages)); len(slices.Compact(sorted)) != w.Graph.Len() || len(pages) != w.Graph.Len() {
 					t.Fatalf("seed %d: %d pages, of which %d differ, of %d", seed, len(pages), len(slices.Compact(sorted)), w.Graph.Len())
@@ -94,6 +94,8 @@ type memory struct {
 	lastID int
 	bank   float64  // of OPIC
 	tells  []uint32 // hosts
+	clock  int      // pages chosen, or waited for
+	free   []int    // from when on the pages of a host may be chosen
 }
 
 // A fact is what a memory has of a page.
@@ -111,7 +113,7 @@ type fact struct {
 
 // verify follows a crawl, and compares each page with the best one.
 func verify(r order.Run, pages []uint32) error {
-	m := &memory{Run: r, of: make([]fact, r.Web.Graph.Len()), tells: order.Telling(r)}
+	m := &memory{Run: r, of: make([]fact, r.Web.Graph.Len()), free: make([]int, len(r.Web.Graph.Hosts)), tells: order.Telling(r)}
 	if strings.HasPrefix(r.Order, "historical-") {
 		for i, rank := range r.Web.History {
 			if rank >= 0 {
@@ -122,7 +124,8 @@ func verify(r order.Run, pages []uint32) error {
 		}
 		slices.Sort(m.old)
 	}
-	if r.Order == order.Sorted { // which needs no links
+	if r.Order == order.Sorted { // which needs no links, and rests nowhere
+		m.Rest = 0
 		for p := range uint32(r.Web.Graph.Len()) {
 			m.find(p, 0, false)
 		}
@@ -147,13 +150,19 @@ func verify(r order.Run, pages []uint32) error {
 		}
 	}
 	for i, p := range pages {
-		for fetched < i && !slices.ContainsFunc(m.known, func(q uint32) bool { return !m.of[q].chosen }) { // it waits
-			learn()
+		for waits := 0; waits <= m.Rest && !slices.ContainsFunc(m.known, m.may); {
+			if fetched < i {
+				learn()
+			} else {
+				waits++
+				m.clock++
+			}
 		}
 		if err := m.best(p); err != nil {
 			return fmt.Errorf("page %d, number %d of the crawl: %w", p, i, err)
 		}
-		m.of[p].chosen = true
+		m.clock++
+		m.of[p].chosen, m.free[r.Web.Graph.Host[p]] = true, m.clock+m.Rest
 		for i+1-fetched > r.Ahead {
 			learn()
 		}
@@ -216,10 +225,13 @@ func (m *memory) score(p uint32) float64 {
 	return max(0, w.History[p])
 }
 
+// may reports whether a known page may be chosen now.
+func (m *memory) may(p uint32) bool { return !m.of[p].chosen && m.free[m.Web.Graph.Host[p]] <= m.clock }
+
 // best checks that no page should have come before p.
 func (m *memory) best(p uint32) error {
-	if x := &m.of[p]; !x.known || x.chosen {
-		return fmt.Errorf("it is not known, or fetched already")
+	if !m.of[p].known || !m.may(p) {
+		return fmt.Errorf("it is not known, or fetched already, or its site is to rest")
 	}
 	sites := make([]int, len(m.Web.Graph.Hosts))
 	for _, q := range m.known {
@@ -230,7 +242,7 @@ func (m *memory) best(p uint32) error {
 	site := func(q uint32) int { return sites[m.Web.Graph.Host[q]] }
 	a := m.score(p)
 	for _, q := range m.known {
-		if m.of[q].chosen || q == p {
+		if !m.may(q) || q == p {
 			continue
 		}
 		b := m.score(q)
