@@ -160,7 +160,7 @@ func (w *smallWeb) fetch(x *node) {
 			w.bank += had + 1
 			return
 		}
-		loan := w.bank * .001
+		loan := max(0, w.bank) * .001
 		w.bank -= loan
 		for _, to := range x.links {
 			w.give(to, (had+(1+loan))/links)
@@ -343,6 +343,7 @@ func crawlSmallWeb(t *testing.T, s frontier.Strategy, seed uint64) {
 		t.Fatal(err)
 	}
 	f.Small([]int{byHeap, byList, 4}[seed/3%3])
+	f.ExactMeans()
 	c.front = f
 	c.crawl()
 	for _, i := range c.found {
