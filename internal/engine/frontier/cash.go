@@ -125,14 +125,14 @@ func (b *book) touch(r row, p PageID, step float32) {
 }
 
 // Share records that a page was fetched, and which pages it links to. With OPIC it distributes to them in equal
-// parts all cash that the page got since its last Share, plus fresh, which is new cash: 1 at its first visit,
-// since all pages begin with equal cash (L06), and 0 later. A page listed twice gets two parts, and the page
-// itself may be among them. A Sharer whose pages keep their cash passes on, at the first visit alone, what its Pass
-// returns.
+// parts all cash that the page got since its last Share (L06); a page with links that got none, since no page
+// that was fetched leads to it, distributes fresh instead, which is new cash. A page listed twice gets two parts,
+// and the page itself may be among them. A Sharer whose pages keep their cash passes on what its Pass returns, if
+// fresh is above 0. So fresh is 1 at a page's first visit, and 0 later.
 //
 // The cash of a page without links goes to a bank, and every page with links distributes a thousandth of the
 // bank with its own cash: so dangling cash reaches the pages that the next thousand pages link to, and the
-// sum of the cash of the pages and the bank is the sum of all fresh ever given.
+// sum of the cash of the pages and the bank is what the start pages had, and all fresh distributed.
 //
 // Pages move in the queue when their cash has grown by Options.Step, all together at the next Batch, or here
 // if they are very many; the error is the store's. Without a Sharer nothing happens.
@@ -148,12 +148,15 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 	switch {
 	case b.keeps:
 	case len(to) == 0:
-		b.bank += amount + granted(fresh)
+		b.bank += amount
 		amount = 0
 	default:
+		if amount == 0 {
+			amount = granted(fresh)
+		}
 		loan := max(0, b.bank) * toLenders
 		b.bank -= loan
-		amount += granted(fresh) + loan
+		amount += loan
 	}
 	each, kept := b.strategy.Pass(amount, len(to))
 	r.cash[r.i] = float32(kept)

@@ -33,10 +33,13 @@ func newEconomy(rng *rand.Rand, n int) *economy {
 func (e *economy) site(p PageID) SiteID { return SiteID(p%7 + 1) }
 
 func (e *economy) share(from PageID, fresh float64) {
-	e.granted += fresh
-	amount := e.cash[from] + fresh
+	amount := e.cash[from]
 	e.cash[from] = 0
 	if to := e.links[from]; len(to) > 0 {
+		if amount == 0 {
+			amount = fresh
+			e.granted += fresh
+		}
 		amount += e.bank / 1000
 		e.bank -= e.bank / 1000
 		for _, p := range to {
@@ -87,7 +90,9 @@ func TestCashIsConserved(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			e := newEconomy(rng, 600)
 			for p := PageID(1); p <= 4; p++ {
-				e.store.Put(Entry{Page: p, Site: e.site(p)})
+				e.store.Put(Entry{Page: p, Site: e.site(p), Rank: frontier.OPIC{}.Page(frontier.Facts{Start: true})})
+				e.cash[p] = 1
+				e.granted++
 			}
 			f, err := frontier.New(frontier.OPIC{}, &e.store, &o)
 			if err != nil {
