@@ -2,6 +2,7 @@ package collection_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,6 +99,40 @@ func TestRankAfterVisit(t *testing.T) {
 		}
 		check(t, r.c)
 	}
+}
+
+// Start pages begin with equal cash, and pages found by links with none; what the rank was under another strategy is no cash. A page
+// that did not answer keeps its cash.
+func TestCashOfNewPages(t *testing.T) {
+	r := newRig(t)
+	r.o.Strategy = frontier.OPIC{}
+	r.reopen()
+	list := finds(0, "/start", "/second", "/a")
+	list[0].By, list[1].By = collection.ByPerson, collection.ByPerson
+	r.commit(collection.Commit{Finds: list})
+	r.visit("/second", 503, "")
+	ranks := func() (list []float32) {
+		for _, path := range []string{"/start", "/second", "/a"} {
+			p := r.page(path)
+			e, _ := p.Entry()
+			list = append(list, e.Rank)
+		}
+		return list
+	}
+	if got := ranks(); !slices.Equal(got, []float32{1, 1, 0}) {
+		t.Errorf("the ranks are %v", got)
+	}
+	r.o.Strategy = frontier.Random(3)
+	r.reopen()
+	if got := ranks(); slices.Contains(got, 0) || slices.Contains(got, 1) {
+		t.Errorf("in random order the ranks are %v", got)
+	}
+	r.o.Strategy = frontier.OPIC{}
+	r.reopen()
+	if got := ranks(); !slices.Equal(got, []float32{0, 0, 0}) {
+		t.Errorf("after random order the cash is %v", got)
+	}
+	check(t, r.c)
 }
 
 func TestGraphAndRanks(t *testing.T) {

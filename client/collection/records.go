@@ -97,7 +97,6 @@ type Page struct {
 
 	Importance float32 // 0..1, as a manifest says; NaN: unknown
 	Rank       float32 // link score; 0: unknown
-	Cash       float32 // OPIC
 
 	Latency, Took time.Duration // of the last answer
 

@@ -175,8 +175,8 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		return work.failed
 	}
 	sites.logSilent()
-	if !c.Once {
-		return nil
+	if err = front.Settle(); err != nil || !c.Once {
+		return err
 	}
 	list, err := sites.logUnfetched()
 	work.Lock()
