@@ -33,7 +33,7 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 	c, work := n.c, n.work
 	o := n.trust.options(st, &step, by, time.Now())
 	if by == collection.ByManifest {
-		o.Under = c.under(st.Origin)
+		o.Under, o.Former = c.under(st.Origin), n.sites.former(st, source)
 	}
 	known := n.reader.awaits(st, &step)
 	done, err := c.Collection.Apply(source, step, by, o)

@@ -94,7 +94,7 @@ func (f *followers) listen(from *client.Source, src *source) {
 		return
 	}
 	f.work.Lock()
-	moved := src.site.former != "" || f.alone() && src.Polled.IsZero() && src.site.Held > 0
+	moved := f.sites.moved[src.URL] != nil || f.alone() && src.Polled.IsZero() && src.site.Held > 0
 	f.work.Unlock()
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
 		as, why := f.choose(d, at)

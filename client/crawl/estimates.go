@@ -63,16 +63,15 @@ func (e *estimates) publishes(st *site) {
 	}
 }
 
-// reading returns when a manifest was read the time before, the base URL from which its site has just moved, and a function to be called
-// with each of its entries of stored pages.
-func (e *estimates) reading(st *site, step *client.Step, now time.Time) (last time.Time, former string, listed func(*collection.Page, *protocol.Item)) {
+// reading returns when a manifest was read the time before, and a function to be called with each of its entries of stored pages.
+func (e *estimates) reading(st *site, step *client.Step, now time.Time) (last time.Time, listed func(*collection.Page, *protocol.Item)) {
 	e.work.Lock()
 	defer e.work.Unlock()
-	last, former, belief := st.polled, st.former, st.Belief
+	last, belief := st.polled, st.Belief
 	if judgement.LastOf(step) { // then st.polled is the time of this poll already
 		last = st.polledBefore
 	}
-	return last, former, func(p *collection.Page, item *protocol.Item) { e.truths.Listed(p, item, last, now, belief) }
+	return last, func(p *collection.Page, item *protocol.Item) { e.truths.Listed(p, item, last, now, belief) }
 }
 
 func (e *estimates) announced(st *site, step *client.Step, by collection.Signal, pending int) {

@@ -40,6 +40,9 @@ type settings struct {
 	// Start are the URLs to begin with; known URLs are skipped.
 	Start []string
 
+	// Suits returns an error if these settings do not suit the host of a URL, to which a site has moved. Nil: they suit all hosts.
+	Suits func(url string) error
+
 	// Again fetches every known page once more, at once.
 	Again bool
 
