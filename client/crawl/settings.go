@@ -146,13 +146,8 @@ func (c *Crawler) setUp() *setup {
 	}{{&s.RobotsEvery, robotsEvery}, {&s.SitemapEvery, sitemapEvery}, {&s.FeedEvery, feedEvery}, {&s.ManifestEvery, manifestEvery}, {&s.SourceAgain, sourceAgain}} {
 		*x.field = cmp.Or(max(*x.field, 0), x.otherwise)
 	}
-	switch {
-	case s.Only != "" || s.NoParse:
+	if s.TrapShare = min(1, max(0, cmp.Or(s.TrapShare, defaultTrapShare))); s.Only != "" || s.NoParse {
 		s.TrapShare = 1
-	case s.TrapShare == 0:
-		s.TrapShare = defaultTrapShare
-	default:
-		s.TrapShare = min(1, max(0, s.TrapShare))
 	}
 	if s.Once && s.Revisit != nil {
 		v := *s.Revisit
@@ -164,10 +159,7 @@ func (c *Crawler) setUp() *setup {
 			return c.Collection.Version(url, d, mostDelivered)
 		}
 	}
-	most := c.Harvester.Options.MaxBytes
-	if most <= 0 {
-		most = harvest.DefaultMaxBytes
-	}
+	most := cmp.Or(max(c.Harvester.Options.MaxBytes, 0), harvest.DefaultMaxBytes)
 	return &setup{s, c.Collection, c.Harvester, min(most, mostDelivered)}
 }
 
