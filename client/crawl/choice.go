@@ -172,10 +172,8 @@ func (c *Crawler) Listening(origin string) map[string]Choice {
 	}
 	m := map[string]Choice{}
 	for u, src := range st.sources.byURL {
-		if src.follow.choice.As != "" {
-			c := src.follow.choice
-			c.Door = src.Door
-			m[u] = c
+		if c := src.follow.choice; c.As != "" {
+			m[u] = Choice{src.Door, c.As, c.Why}
 		}
 	}
 	return m

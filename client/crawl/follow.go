@@ -146,6 +146,9 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 	if is, copied := c.Collection.Copy(); copied {
 		away.Moved = is.Moved
 	}
+	if was != nil {
+		c.Seeder.Widen(st.Origin) // whoever has set the rules meanwhile
+	}
 	work.Unlock()
 	from := f.from(src)
 	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
@@ -280,6 +283,9 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 			if f.sites.moved[src.URL] == was { // else another site has moved here meanwhile, and the manifest is read again
 				delete(f.sites.moved, src.URL) // all that can move has moved
 				was.Changed, f.sites.dirtySources[was] = time.Time{}, true
+				if was.index >= 0 {
+					f.sites.plan(was, now.Add(c.SourceAgain))
+				}
 			}
 			work.Unlock()
 			was = nil
@@ -311,7 +317,6 @@ func (f *followers) goOver(src *source, to *moved.Error) {
 	url := to.To + strings.TrimPrefix(src.URL, to.From)
 	origin := protocol.Origin(url)
 	f.work.Lock()
-	f.c.Seeder.Widen(origin)
 	under := f.sites.moved[url] == src // it is being read, or will be
 	f.sites.moved[url] = src
 	var at *source

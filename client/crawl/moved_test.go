@@ -231,7 +231,7 @@ func TestCrawlGoesBack(t *testing.T) {
 				t.Fatalf("stored of the new address: %q", got)
 			}
 		})
-		time.Sleep(90 * time.Minute)
+		time.Sleep(8 * aDay)
 		w.set("old.test", old)
 		w.set("new.test", http.NotFoundHandler())
 		m.run(3*time.Hour, func() {}, func(col *collection.Collection) { // it continues from the cursor that it has

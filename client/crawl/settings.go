@@ -140,12 +140,9 @@ func (c *Crawler) setUp() *setup {
 	if s.Log == nil { // not written otherwise: Accept reads it, and may be called before Run
 		s.Log = slog.New(slog.DiscardHandler)
 	}
-	for _, x := range []struct {
-		field     *time.Duration
-		otherwise time.Duration
-	}{{&s.RobotsEvery, robotsEvery}, {&s.SitemapEvery, sitemapEvery}, {&s.FeedEvery, feedEvery}, {&s.ManifestEvery, manifestEvery}, {&s.SourceAgain, sourceAgain}} {
-		*x.field = cmp.Or(max(*x.field, 0), x.otherwise)
-	}
+	s.RobotsEvery, s.SitemapEvery = cmp.Or(max(s.RobotsEvery, 0), robotsEvery), cmp.Or(max(s.SitemapEvery, 0), sitemapEvery)
+	s.FeedEvery, s.ManifestEvery = cmp.Or(max(s.FeedEvery, 0), feedEvery), cmp.Or(max(s.ManifestEvery, 0), manifestEvery)
+	s.SourceAgain = cmp.Or(max(s.SourceAgain, 0), sourceAgain)
 	if s.TrapShare = min(1, max(0, cmp.Or(s.TrapShare, defaultTrapShare))); s.Only != "" || s.NoParse {
 		s.TrapShare = 1
 	}
