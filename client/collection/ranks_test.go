@@ -1,6 +1,7 @@
 package collection_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -143,14 +144,16 @@ func TestGraphAndRanks(t *testing.T) {
 	var edges []string
 	for range 2 {
 		edges = edges[:0]
-		for l, err := range r.c.Graph() {
-			if err != nil {
+		err := r.c.Graph(func(from frontier.PageID, to []frontier.PageID, damaged error) bool {
+			edges = append(edges, fmt.Sprint(from, to))
+			_, err := r.c.Commit(&collection.Commit{}) // it may write
+			if err = errors.Join(damaged, err); err != nil {
 				t.Fatal(err)
 			}
-			edges = append(edges, fmt.Sprint(l.From, l.To))
-			if _, err := r.c.Commit(&collection.Commit{}); err != nil { // the loop may write
-				t.Fatal(err)
-			}
+			return true
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	wantAll(t, "links", edges, "1 [1 2 3]", "3 [1]")

@@ -156,6 +156,7 @@ type Site struct {
 
 	Pages, Held, Gone, Ready, Dynamic, Errors, Duplicates int // maintained by the collection
 	Cut                                                   int // stored, but truncated; maintained likewise
+	Doomed                                                int // whose deletion is held back, see Release; maintained likewise
 	Requests, Bytes                                       int64
 
 	// Withheld: a page or a source was fetched with cookies or a client certificate, see Visit.Authorized. From then on neither events nor
