@@ -21,7 +21,6 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
-	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -51,7 +50,7 @@ func (o *Options) Open() (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := steer.Stored(collection.Steering(col))
+	s, err := collection.Steering(col)
 	if err == nil {
 		c, err = o.steered(&s, col)
 	}
