@@ -12,7 +12,6 @@ import (
 	neturl "net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -236,14 +235,6 @@ func (r *Reachable) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq
 			}
 		}
 	}
-}
-
-// Heal calls the Inventory's Heal, if it has one.
-func (r *Reachable) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
-	if h, ok := r.Inventory.(inventory.Healer); ok {
-		return h.Heal(ctx, o, to)
-	}
-	return o, fmt.Errorf("heal %s: the inventory cannot set an mtime", o.URL)
 }
 
 // A node is an offered page, as a link target.
