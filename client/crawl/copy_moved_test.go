@@ -465,7 +465,7 @@ func TestMovedRobotsStayPublic(t *testing.T) {
 	})
 }
 
-// A site moves from http to https. Nobody leads its copy back from https to http.
+// A site moves from http to https, and its copy follows. No redirect or manifest makes the copy go back from https to http.
 func TestCopyMovesToHTTPS(t *testing.T) {
 	w, log := &hosts{by: map[string]http.Handler{}}, &lockedLog{}
 	plain, secure := httptest.NewServer(w), httptest.NewTLSServer(w)
