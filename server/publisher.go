@@ -64,7 +64,7 @@ type Publisher struct {
 	}
 }
 
-// A turn is what scans and announcements use, one at a time: only the goroutine that has locked it.
+// A turn is the state that scans and announcements share. Only the goroutine that has locked it uses it.
 type turn struct {
 	token     chan struct{}                     // in it while it is locked
 	marked    bool                              // see Publisher.mark

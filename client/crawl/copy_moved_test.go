@@ -86,7 +86,7 @@ func (w *hosts) site(host string, pages map[string]string, former ...string) *sp
 	return s
 }
 
-// archived is a site that offers an archive of all its pages, which nobody needs.
+// archived returns a site that offers an archive of all its pages, and reports an error if it is requested.
 func archived(t *testing.T, s *speaker) http.Handler {
 	offer, err := json.Marshal(protocol.Discovery{Version: 1, Base: s.base, Manifest: s.base + "robots.rdf", Changes: s.base + "parley/changes",
 		Forms: []protocol.Form{protocol.AsMeta, protocol.AsSite}, Site: s.base + "parley/site"})

@@ -204,8 +204,8 @@ func baseURL(base string) (string, error) {
 	return strings.TrimSuffix(base, "/") + "/", err
 }
 
-// Public reports whether the Inventory allows url, and a link leads there or it has been published. Before
-// the first scan it is unknown where links lead.
+// Public reports whether the Inventory allows url, and a link leads to it or it was published before. Which
+// pages links lead to is unknown before the first scan.
 func (r *Reachable) Public(url string) bool {
 	return r.Check() == nil && r.Inventory.Public(url) && r.found.has(url)
 }
