@@ -62,7 +62,7 @@ func writeOurs(w io.Writer, n int) error {
 	return protocol.WriteManifest(w, head(n), items(n), nil)
 }
 
-// The same content for encoding/xml. It gets the names with their prefixes, so that it need not invent any.
+// These types have the same content for encoding/xml. Their names include prefixes, so that it need not invent any.
 type (
 	xmlItem struct {
 		XMLName  struct{} `xml:"item"`

@@ -22,7 +22,7 @@ func (m Masks) Read(text []byte) (protocol.Digest, []byte) {
 // their sketches: one replaced word of 100 is 0.01. A word is separated by white space or, in scripts without
 // it, a character; the number of occurrences counts, the order does not.
 //
-// The share is an estimate. Two of three are within an eighth of the true share, whatever the size of the
+// The share is an estimate. Two of three estimates are within an eighth of the true share, whatever the size of the
 // text, and 99 of 100 within 40 % or two words. It is 0 for equal sketches, which are those of equal texts,
 // and for no others. If only one of the texts has words, it is 1.
 //

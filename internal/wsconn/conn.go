@@ -21,8 +21,8 @@ import (
 
 // Options configure a connection on either side. Zero values are useful.
 type Options struct {
-	// Subprotocols are offered by Dial. Both sides require one of them; Accept chooses its first that is
-	// offered. None means none.
+	// Subprotocols are offered by Dial. Both sides require one of them; Accept chooses the first of its own
+	// that Dial has offered. An empty list requires none.
 	Subprotocols []string
 
 	// Packed maps a subprotocol to the packing of its messages, which are then binary; MaxMessage bounds them

@@ -28,6 +28,7 @@ type pages struct {
 	fetching catalog.Fetch
 	fetched  forms.Features // of fetched pages; nil if none are fetched
 
+	heal        bool
 	masks, logs []string
 }
 
@@ -122,6 +123,9 @@ func (p *pages) inventory(f *Flags, features forms.Features, j *server.Journal, 
 		}
 		if err := site.Check(); err != nil {
 			return nil, command.Misusef("%w", err)
+		}
+		if f.pages.heal {
+			f.Publish.Pages.Healer = site
 		}
 		return site, nil
 	}

@@ -19,8 +19,8 @@ type table struct {
 	rate [points]float64
 	log  [points]float64
 
-	// changed[k+b] is the logarithm of the probability of a change in the span b at the rate k: both have the
-	// same ratio, so only the sum of their indexes counts.
+	// changed[k+b] is the logarithm of the probability of a change in the span b at the rate k. Rates and spans grow by
+	// the same factor from one index to the next, so only the sum of their indexes counts.
 	changed [points + spans]float64
 }
 

@@ -51,7 +51,7 @@ func Likeliest(checks []Check) (rate float64, ok bool) {
 }
 
 // LikeliestReduced is Likeliest without the first order of its bias (Firth, Biometrika 1993): the maximum
-// under the prior of Jeffreys. It has a value if there is a check.
+// under the prior of Jeffreys. It has a value if there is at least one check.
 func LikeliestReduced(checks []Check) (rate float64, ok bool) {
 	for _, c := range checks {
 		ok = ok || c.length() > 0

@@ -71,8 +71,8 @@ func TestMutedSitesHaveWorthlessNotices(t *testing.T) {
 	}
 }
 
-// Whoever is mute there has notices that are worth little here, in whatever order lies and truth come; and
-// whoever is right nine times in ten is worth hearing at all times.
+// Notices of a source that package trust mutes are worth little in this package, too, in whatever order right and wrong
+// notices come; those of a source that is right nine times in ten are always worth a visit.
 func TestMutingAgreesInAnyNoticeOrder(t *testing.T) {
 	most, least := 0., 1.
 	for seed := range uint64(60) {

@@ -25,7 +25,7 @@ type Thesis struct {
 	Prior float64
 
 	// MaxPeriod is the longest time between two visits. 0 means 90 days, and
-	// negative that there is no longest time.
+	// a negative value no limit.
 	MaxPeriod time.Duration
 
 	Periods Periods

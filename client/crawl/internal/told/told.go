@@ -27,8 +27,8 @@ func (Policy) Next(p *fresh.Page, _ time.Time) time.Time {
 	return collection.Never
 }
 
-// Failing returns the retry intervals after no response, or a temporary error. They are short, since most such faults are the
-// site's as a whole, and it cooperates.
+// Failing returns the retry intervals after no response, or a temporary error. They are short, since most such faults
+// concern the whole site, and the site cooperates.
 func Failing() (list []time.Duration) {
 	for d := time.Second; d < 5*time.Minute; d *= 2 {
 		list = append(list, d)
