@@ -36,6 +36,7 @@ var elsewhere = map[string]map[string]string{
 		"crawler simulate order --graph FILE --chart order.html": "cmd/crawler/internal/simulate TestSimulateOrder",
 		"crawler simulate order --tell 0,10,50,100":              "cmd/crawler/internal/simulate TestSimulateOrder",
 		"crawler simulate order --graph NEW --history OLD":       "internal/sim/order TestHistory",
+		"crawler simulate order --ahead 100":                     "internal/sim/order TestEachPageIsTheBestKnown",
 		"crawler simulate order --rest 15":                       "internal/sim/order TestWhenLargerSitesFirstWins",
 	},
 	"docs/site.md": {

@@ -81,7 +81,6 @@ func (o oracle) Site(s frontier.SiteFacts) float32 { return s.Best }
 // A crawl is the state of a Run.
 type crawl struct {
 	run      Run
-	ranking  bool // the order needs the Pagerank of the known graph again and again
 	strategy frontier.Strategy
 	front    *frontier.Frontier
 	store    frontier.MemoryStore
@@ -91,7 +90,6 @@ type crawl struct {
 	tells    map[uint32][]uint32 // the pages of each host that tells, by start page
 	ranks    []float64           // computed last; nil: never
 	found    []frontier.Entry    // new or changed since the last add
-	targets  []frontier.PageID   // of the links of the present page
 	clock    int                 // pages fetched, or waited for
 	free     []int               // from when on the pages of a host may be fetched
 }
@@ -107,7 +105,7 @@ type pages struct {
 
 func (r Run) begin() (*crawl, error) {
 	n := r.Web.Graph.Len()
-	c := &crawl{run: r, free: make([]int, len(r.Web.Graph.Hosts)), order: make([]uint32, 0, n), tells: r.tells(), ranking: r.Order == "batch-pagerank" || r.Order == "partial-pagerank",
+	c := &crawl{run: r, free: make([]int, len(r.Web.Graph.Hosts)), order: make([]uint32, 0, n), tells: r.tells(),
 		pages: pages{id: make([]frontier.PageID, n), byID: make([]uint32, 1, n+1), depth: make([]int32, n), fetched: make([]bool, n), told: make([]bool, n)}}
 	for i := range c.pages.depth {
 		c.pages.depth[i] = -1
@@ -140,7 +138,7 @@ func (r Run) begin() (*crawl, error) {
 		c.find(p, 0, false)
 	}
 	c.add()
-	if c.ranking || c.run.Order == "opic" { // all start pages are equal, and come before pages of which nothing is known
+	if r.ranking() || c.run.Order == "opic" { // all start pages are equal, and come before pages of which nothing is known
 		err = c.front.SetRanks(c.pages.ranked(func(uint32) float64 { return 1 / float64(len(r.Web.Starts)) }))
 	}
 	return c, err
@@ -162,6 +160,9 @@ func (c *crawl) strategyOf(name string) (frontier.Strategy, error) {
 	}
 	return frontier.Named(name, c.run.Seed)
 }
+
+// ranking reports whether the order needs the Pagerank of the known graph again and again.
+func (r Run) ranking() bool { return r.Order == "batch-pagerank" || r.Order == "partial-pagerank" }
 
 // tells draws the hosts with manifests.
 func (r Run) tells() map[uint32][]uint32 {
@@ -269,10 +270,10 @@ func (c *crawl) learn() error {
 	c.front.Done([]frontier.PageID{id})
 	c.pages.fetched[p] = true
 
-	c.targets = c.targets[:0]
+	targets := make([]frontier.PageID, 0, len(g.Links(p)))
 	for _, to := range g.Links(p) {
 		c.find(to, c.pages.depth[p]+1, false)
-		c.targets = append(c.targets, c.pages.id[to])
+		targets = append(targets, c.pages.id[to])
 	}
 	for _, to := range c.tells[p] {
 		depth := 1
@@ -286,10 +287,10 @@ func (c *crawl) learn() error {
 	if c.run.Order == "opic" { // the start pages have all cash there is
 		fresh = 0
 	}
-	if err := c.front.Share(id, fresh, c.targets); err != nil {
+	if err := c.front.Share(id, fresh, targets); err != nil {
 		return err
 	}
-	if !c.ranking || c.learned%c.run.Every != 0 {
+	if !c.run.ranking() || c.learned%c.run.Every != 0 {
 		return nil
 	}
 	c.ranks = g.Pagerank(graph.Pagerank{Tolerance: 1e-7, Start: c.ranks,
