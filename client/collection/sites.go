@@ -98,6 +98,14 @@ func codeCounts(x *record.Codec, s *Site) {
 	if x.More(true) { // absent in states of earlier versions
 		x.Number(&s.Cut)
 	}
+	if connect, response := float32(s.Speed.Connect), float32(s.Speed.Response); x.More(response > 0) {
+		x.Float(&connect)
+		x.Float(&response)
+		x.Count(&s.Speed.PerConnection)
+		if x.Reads {
+			s.Speed.Connect, s.Speed.Response = float64(connect), float64(response)
+		}
+	}
 }
 
 // A tally is a page's share of the counts of its site.

@@ -72,7 +72,10 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 	c, kept, err := h.times.connection(ctx, s, ips)
 	reusable := false
 	if err == nil {
-		a.IP, a.connect = c.ip, time.Since(a.Asked)
+		a.IP = c.ip
+		if kept == 0 {
+			a.Connect = time.Since(a.Asked)
+		}
 		reusable, err = h.exchange(ctx, c, s, t, cookie, a)
 	}
 	a.Authorized = a.Authorized && a.Status != 0 // without an answer there is nothing to withhold
@@ -97,7 +100,7 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 	}
 	if c != nil {
 		c.used = now
-		h.times.keep(s, c, reusable && ctx.Err() == nil)
+		h.times.keep(s, c, a, reusable && ctx.Err() == nil)
 		if kept > 0 && a.Status == 0 && c.left == maxHeader && a.Fault == FaultProtocol {
 			s.closes, again = kept, true
 		}
