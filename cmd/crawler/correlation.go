@@ -85,7 +85,12 @@ func pearson(x, y []float64) correlation {
 		xx, yy, xy = xx+dx*dx, yy+dy*dy, xy+dx*dy
 	}
 	r := max(-1, min(1, xy/math.Sqrt(xx*yy)))
-	return correlation{r, math.Erfc(math.Abs(math.Atanh(r)) * math.Sqrt(float64(len(x)-3)/2))}
+	return correlation{r, fisher(r, len(x))}
+}
+
+// fisher returns the probability that a correlation of n pairs is as far from 0 as r by chance.
+func fisher(r float64, n int) float64 {
+	return math.Erfc(math.Abs(math.Atanh(r)) * math.Sqrt(float64(n-3)/2))
 }
 
 // millis writes seconds as whole milliseconds, and "-" for 0.

@@ -86,7 +86,7 @@ func TestPagesAtOnce(t *testing.T) {
 				var got []time.Duration
 				log := w.Log()
 				for i := range log[1:] {
-					got = append(got, log[i+1].Begin.Sub(log[i].Begin).Truncate(time.Millisecond)/time.Millisecond)
+					got = append(got, log[i+1].Begin.Sub(log[i].Begin).Truncate(10*time.Millisecond)/time.Millisecond) // checking a kept connection takes a moment
 				}
 				if !slices.Equal(got, c.want) {
 					t.Errorf("requests after %d ms, want %d", got, c.want)

@@ -68,8 +68,12 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 	if len(ips) > 0 {
 		a.IP = ips[0]
 	}
-	h.count.requests.Add(1)
 	c, kept, err := h.times.connection(ctx, s, ips)
+	if err == errEnded {
+		a.Asked = time.Time{} // no request was sent
+		return true
+	}
+	h.count.requests.Add(1)
 	reusable := false
 	if err == nil {
 		a.IP = c.ip

@@ -79,6 +79,7 @@ func (c *cycle) work(s *site) {
 		if sl.at != nil || len(sl.waiters) > 0 || sl.next.After(now) || s.soonest().After(now) || !t.known(s.host, now) {
 			break
 		}
+		s.access = 0 // the next access, without a gap
 	}
 	if s.conn != nil && !t.lasts(s) { // it was kept for a page of the same access
 		t.hangUp(s)
@@ -95,7 +96,7 @@ func (c *cycle) work(s *site) {
 func (c *cycle) goesOn(s *site, now time.Time) bool {
 	t, sl := c.times, s.held
 	return t.manners.goesOn(s, now) && !c.stopping && !t.paused(s) && s.conn != nil && sl.at != nil && sl.at.taken < sl.at.most && len(sl.waiters) == 0 &&
-		s.host.slot == sl && !s.host.seen.IsValid() && t.known(s.host, now) && s.conn.quiet()
+		s.host.slot == sl && !s.host.seen.IsValid() && t.known(s.host, now)
 }
 
 // giveUpIfSilent gives back the tasks of a site that has not answered maxSilent times in a

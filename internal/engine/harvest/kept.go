@@ -2,9 +2,13 @@ package harvest
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 )
+
+// errEnded means that a site has closed the connection of an access: the next page needs another one, after the gap.
+var errEnded = errors.New("the connection was closed")
 
 // connection returns the kept connection, and for how long it was idle. It dials a new one if there
 // is none, or if that was closed, or has received bytes without a request.
@@ -26,6 +30,9 @@ func (t *timetable) connection(ctx context.Context, s *site, ips []netip.Addr) (
 		s.asking = nil
 		t.mu.Unlock()
 		c.close()
+	}
+	if s.access > 1 {
+		return nil, 0, errEnded
 	}
 	c, err := t.network.dial(ctx, s, ips)
 	if err != nil {
