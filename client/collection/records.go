@@ -238,7 +238,7 @@ type Visit struct {
 	Claimed       time.Time       // Page.Claim's time when the request was sent: a later claim is still to be fetched; zero: Asked decides
 	Want          protocol.Digest // Page.Debt at that time
 	Latency, Took time.Duration
-	Connect       time.Duration // the part of Took before the request was sent; 0: a connection was open
+	Connect       time.Duration // the part of Took in which a connection was opened; 0: one was open
 	PerConnection int           // requests over the connection, if it ended with this one; 0: it did not
 	IP            netip.Addr
 	Status        int

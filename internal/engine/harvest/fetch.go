@@ -76,9 +76,9 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 	h.count.requests.Add(1)
 	reusable := false
 	if err == nil {
-		a.IP = c.ip
+		a.IP, a.connect = c.ip, time.Since(a.Asked)
 		if kept == 0 {
-			a.Connect = time.Since(a.Asked)
+			a.Connect = a.connect
 		}
 		reusable, err = h.exchange(ctx, c, s, t, cookie, a)
 	}

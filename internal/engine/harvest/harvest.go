@@ -119,11 +119,12 @@ type Answer struct {
 	Asked    time.Time     // zero if no request was sent for this task
 	Latency  time.Duration // from Asked to the first byte of the header
 	Took     time.Duration // from Asked to the last byte of the body
-	Connect  time.Duration // the part of Took before the request was sent: 0 if a connection was open
+	Connect  time.Duration // the part of Took in which a connection was opened, TLS included; 0: one was open
 
 	PerConnection int // requests over its connection, if that took no more after it; 0: it did, or would have
 
-	base    []byte // the dictionary of a requested delta; nil: none was requested
+	connect time.Duration // the part of Took before the request was sent
+	base    []byte        // the dictionary of a requested delta; nil: none was requested
 	release func()
 }
 

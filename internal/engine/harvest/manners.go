@@ -52,7 +52,7 @@ func (m *manners) gap(s *site, a *Answer) time.Duration {
 // ours returns the gap that applies to the site's whole host, without the site's own Crawl-delay.
 func (m *manners) ours(s *site, a *Answer) time.Duration {
 	if s.welcome != nil { // it states how often requests may arrive
-		return max(s.welcome.pause(s.access)-(a.Took-a.Connect), 0)
+		return max(s.welcome.pause(s.access)-(a.Took-a.connect), 0)
 	}
 	w := m.least(s.pages)
 	if m.slow >= 0 && m.waits() {

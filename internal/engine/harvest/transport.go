@@ -322,7 +322,7 @@ func (h *Harvester) newWatch(s *site, await time.Duration, polls bool, cancel co
 		w.timer.Stop()
 		cancel(nil)
 		if !polls {
-			a := Answer{Asked: time.Now(), Took: time.Duration(w.took.Load()), Connect: time.Duration(w.connect.Load())}
+			a := Answer{Asked: time.Now(), Took: time.Duration(w.took.Load()), connect: time.Duration(w.connect.Load())}
 			if resp := w.resp.Load(); resp != nil && !alone(resp) {
 				a.Status, a.Header = resp.StatusCode, resp.Header
 			}
