@@ -304,6 +304,7 @@ func TestSpeedOfSite(t *testing.T) {
 	if s, _ := r.c.Site(home); s.Speed != (frontier.Speed{}) {
 		t.Errorf("before any visit: %+v", s.Speed)
 	}
+	r.reopen() // states of earlier versions have no speeds, either
 	visit := func(change func(*collection.Visit)) {
 		v := r.answer("/a", 200, "A")
 		v.Connect, v.Took, v.PerConnection = 100*time.Millisecond, 600*time.Millisecond, 1
