@@ -239,7 +239,7 @@ type Visit struct {
 	Want          protocol.Digest // Page.Debt at that time
 	Latency, Took time.Duration
 	Connect       time.Duration // the part of Took in which a connection was opened; 0: one was open
-	PerConnection int           // requests over the connection, if it ended with this one; 0: it did not
+	PerConnection int           // requests over the connection, if it took no more; 0: it did, or would have
 	IP            netip.Addr
 	Status        int
 	Fault         string    // no complete answer; empty: there was one

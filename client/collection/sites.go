@@ -68,12 +68,7 @@ func codeSite(x *record.Codec, s *Site) {
 	}
 }
 
-func clone(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return append([]byte(nil), b...)
-}
+func clone(b []byte) []byte { return append([]byte(nil), b...) }
 
 func appendCounts(s *Site) []byte {
 	var x record.Codec
@@ -98,13 +93,10 @@ func codeCounts(x *record.Codec, s *Site) {
 	if x.More(true) { // absent in states of earlier versions
 		x.Number(&s.Cut)
 	}
-	if connect, response := float32(s.Speed.Connect), float32(s.Speed.Response); x.More(response > 0) {
-		x.Float(&connect)
-		x.Float(&response)
+	if x.More(s.Speed.Response > 0) {
+		x.Half(&s.Speed.Connect)
+		x.Half(&s.Speed.Response)
 		x.Count(&s.Speed.PerConnection)
-		if x.Reads {
-			s.Speed.Connect, s.Speed.Response = float64(connect), float64(response)
-		}
 	}
 }
 

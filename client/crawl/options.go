@@ -96,8 +96,7 @@ type Options struct {
 		Wait, WaitBig         time.Duration // after each request, before the next one to the site; WaitBig for sites of more than 100 pages
 		MaxRate               float64       // requests a second to a site that states its own rate; 0: ignore stated rates
 		InFlight, MinInFlight int           // sites crawled in parallel; a cycle ends when fewer than MinInFlight are left
-		PerConnection         int           // requests over one connection
-		AtOnce                int           // requests to a host of one's own, or at the rate that a site states, one right after the other, before Wait
+		PerConnection, AtOnce int           // requests over one connection; of them, before each Wait: above 1 only to one's own hosts, and at the rate that a site states
 		IdleTimeout           time.Duration // after which an unused connection is closed; zero: after each response
 		ConnectTimeout        time.Duration
 		MinSpeed              int   // bytes a second under which a response is given up

@@ -407,7 +407,6 @@ func (o *Options) checkHosts(hosts []string) error {
 	}
 	for _, host := range hosts {
 		ip, _ := netip.ParseAddr(host)
-		// Names below localhost are this machine, too (RFC 6761).
 		here := ip.IsLoopback() || strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost")
 		switch {
 		case !f.AllowPrivate && (here || ip.IsPrivate() || ip.IsLinkLocalUnicast()):
