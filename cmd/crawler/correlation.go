@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
+	"time"
 
 	"github.com/parleyweb/parley/internal/command"
 )
@@ -93,9 +93,9 @@ func fisher(r float64, n int) float64 {
 	return math.Erfc(math.Abs(math.Atanh(r)) * math.Sqrt(float64(n-3)/2))
 }
 
-// millis writes seconds as whole milliseconds, and "-" for 0.
+// millis writes seconds as a duration to a tenth of a millisecond, and "-" for 0.
 func millis(seconds float64) string {
-	return known(seconds > 0, strconv.FormatFloat(seconds*1000, 'f', 0, 64)+"ms")
+	return known(seconds > 0, time.Duration(seconds*float64(time.Second)).Round(time.Millisecond/10).String())
 }
 
 // known returns a cell, or "-" if its value is not known.
