@@ -249,7 +249,7 @@ func (m *mannered) atOnce(origin string, at netip.Prefix, now time.Time) int {
 		return most
 	}
 	if pace, welcomed := m.welcome[origin].pace(m.program, at, now); welcomed {
-		return min(most, int(time.Second/pace))
+		return min(most, int(time.Second/max(pace, 1)))
 	}
 	return 1
 }

@@ -2,9 +2,9 @@
 // tasks, and fetches from thousands of sites at once, from each as politely as if
 // it were the only one. It does not interpret pages.
 //
-// A site has one slot. Its holder, a task of [Harvester.Run] or a request by
-// [Harvester.Transport], is the only one that sends requests to the site; then
-// the site rests for a gap, and nothing shortens the gap. Sites that wait for
+// A site has one slot. Its holder, a task of [Harvester.Run] (or some, see
+// Options.AtOnce) or a request by [Harvester.Transport], is the only one that sends
+// requests to the site; then the site rests for a gap, and nothing shortens the gap. Sites that wait for
 // their gap cost no goroutine and hardly a connection; of those that are ready,
 // up to [Harvester].Sites are fetched from at once, in the order of their batch.
 //
