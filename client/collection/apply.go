@@ -444,9 +444,7 @@ func (u *update) dropped1(w *work, to string) error {
 	w.claim, w.claimed, w.said, w.span = zeroDigest, u.now, time.Time{}, 0
 	w.At, w.planned = Never, true
 	u.plan(w)
-	if !w.Digest.IsZero() {
-		u.links.set(w.ID, nil)
-	}
+	u.links.set(w.ID, nil)
 	return nil
 }
 

@@ -259,9 +259,7 @@ func TestMassDeletionIsHeld(t *testing.T) {
 	state := func() collection.Source { l, _ := r.c.Sources(0); return l[0] }
 	doomed := func(pages int) {
 		t.Helper()
-		if of := must(collection.Doomed(r.c)); of[site().ID] != pages || pages == 0 && len(of) > 0 {
-			t.Errorf("doomed: %v, want %d", of, pages)
-		}
+		want(t, "doomed", site().Doomed, pages)
 	}
 	doomed(0)
 	r.apply(m, whole(1, all...), collection.ByManifest)

@@ -219,6 +219,7 @@ type Visited struct {
 	Page                Page
 	Before              fresh.History // the history as the policy saw it before the visit
 	Stated              string        // the Last-Modified of the visit before
+	First               bool          // there was no content before, and no redirect
 	Changed             bool          // other content than before, or the first content: then an event is sent
 	Differs             bool          // whether History counts a change: with TextOnly, of the text; false for the first visit
 	Demoted             bool          // of a copy: from now on, mismatches with its site's digests are not retried, since all digests were wrong
@@ -453,7 +454,7 @@ func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 	return list, err
 }
 
-// Links returns the IDs of the pages that a page links to, in ascending order; none if links are not stored.
+// Links returns the IDs of the pages that a page links or redirects to, in ascending order; none if links are not stored.
 func (c *Collection) Links(id frontier.PageID) (list []frontier.PageID, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
 		l := links{b: tx.Bucket(linksBucket)}

@@ -228,10 +228,10 @@ func worth(p fresh.Policy, q fresh.Page, at time.Time) float32 {
 
 // rank asks the strategy for a page's rank in the queue.
 func (u *update) rank(w *work) float32 {
-	f := frontier.Facts{Page: w.ID, Depth: w.Depth, Value: w.Value, Cash: w.Cash, Told: w.Told}
+	f := frontier.Facts{Page: w.ID, Depth: w.Depth, Value: w.Value, Told: w.Told, Start: w.isNew && w.By == ByPerson}
 	if s, ok := u.c.opts.Strategy.(frontier.Sharer); ok && !w.isNew {
 		f.Cash = s.Cash(w.rank) // the frontier keeps the cash in the rank
-		if w.visited {
+		if w.visited && w.State != Failing {
 			_, kept := s.Pass(float64(f.Cash), 1) // and has distributed the rest
 			f.Cash = float32(kept)
 		}

@@ -484,20 +484,22 @@ func TestExport(t *testing.T) {
 		if contents == collection.Mirror {
 			all, dir, middle = newest, "[/dir/c=two/dir/c]", "[]"
 		}
-		for _, c := range []struct {
-			s    collection.Selection
-			want string
-		}{
-			{collection.Selection{}, all},
-			{collection.Selection{Prefix: home + "/dir/"}, dir},
-			{collection.Selection{Since: begin.Add(90 * time.Minute), Until: begin.Add(150 * time.Minute)}, middle},
-			{collection.Selection{Newest: true}, newest},
-		} {
-			for _, coding := range []string{"", "gzip"} {
+		for _, coding := range []string{"", "gzip"} {
+			for _, c := range []struct {
+				s    collection.Selection
+				want string
+			}{
+				{collection.Selection{}, all},
+				{collection.Selection{Prefix: home + "/dir/"}, dir},
+				{collection.Selection{Since: begin.Add(90 * time.Minute), Until: begin.Add(150 * time.Minute)}, middle},
+				{collection.Selection{Newest: true}, newest},
+			} {
 				if got := export(c.s, coding); got != c.want {
-					t.Errorf("contents %d: %+v: %s, want %s", contents, c.s, got, c.want)
+					t.Errorf("contents %d, read only %v: %+v: %s, want %s", contents, r.o.ReadOnly, c.s, got, c.want)
 				}
 			}
+			r.o.Contents, r.o.ReadOnly = 0, true // as a command opens a collection that no crawler has open
+			r.reopen()
 		}
 		var b bytes.Buffer
 		if n, err := r.c.ExportURLs(t.Context(), &b, collection.Selection{States: []collection.State{collection.Held, collection.Known}}); n != 3 || err != nil ||

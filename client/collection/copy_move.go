@@ -88,11 +88,11 @@ func (o *opening) rename() error {
 				s.ID = frontier.SiteID(binary.BigEndian.Uint32(k))
 			}
 			switch {
-			case !parseSite(v, &s):
+			case !parseSite(v, &s, codeSite):
 				return record.Damaged(sitesBucket, k)
 			case s.Origin == from: // its address stays: a site that had a public one must not get a private one
 				s.Origin, s.Fault, s.FaultAt, s.Quiet = to, "", time.Time{}, time.Time{}
-				return errors.Join(sites.Put(record.SiteKey(s.ID), appendSite(&s)), renameSources(tx, s.ID, from, to), m.write(tx))
+				return errors.Join(sites.Put(record.SiteKey(s.ID), appendSite(&s, codeSite)), renameSources(tx, s.ID, from, to), m.write(tx))
 			}
 		}
 		return m.write(tx)

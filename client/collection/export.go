@@ -77,10 +77,14 @@ func (c *Collection) ExportWARC(ctx context.Context, dir, coding string, s Selec
 	}
 	x := exporter{c: c, w: w, s: s}
 	logWithheld(c, s.Prefix)
-	if c.opts.Contents&WARC == 0 || s.Newest {
+	end, archived := c.sinks.store.Synced(), c.opts.Contents&WARC != 0
+	if c.opts.ReadOnly { // then the Contents of the crawl are not known
+		end, archived = parseMark(c.sinks.committed)
+	}
+	if !archived || s.Newest {
 		err = x.held(ctx)
 	} else {
-		err = x.all(ctx)
+		err = x.all(ctx, end)
 	}
 	if err == nil {
 		err = w.Rotate()
@@ -215,9 +219,9 @@ func (x *exporter) captureOf(p *Page) (*warc.Capture, error) {
 	return &warc.Capture{URL: p.URL, Date: p.Last, Status: 200, Header: h, Body: body, Digest: sha256.Sum256(body), Type: p.Type}, nil
 }
 
-// all writes every capture of the archives.
-func (x *exporter) all(ctx context.Context) error {
-	return warc.Each(filepath.Join(x.c.dir, contents.WARCDir), x.c.sinks.store.Synced(), func(name string, r *warc.Reader) error {
+// all writes every capture of the archives up to their end.
+func (x *exporter) all(ctx context.Context, end warc.Place) error {
+	return warc.Each(filepath.Join(x.c.dir, contents.WARCDir), end, func(name string, r *warc.Reader) error {
 		last := int64(-1) // offset of a skipped record: the Reader may report its damage again
 		for {
 			if err := ctx.Err(); err != nil {

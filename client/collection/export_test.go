@@ -81,11 +81,12 @@ func ReadRecords(body []byte) map[string][]byte {
 		out["page"] = bare(appendPage(nil, &p))
 	}
 	s := Site{ID: 7}
-	if parseSite(sealed(record.SiteKey(7)), &s) {
-		out["site"] = bare(appendSite(&s))
+	if parseSite(sealed(record.SiteKey(7)), &s, codeSite) {
+		out["site"] = bare(appendSite(&s, codeSite))
 	}
-	if parseCounts(sealed(record.SiteKey(7)), &s) {
-		out["counts"] = bare(appendCounts(&s))
+	s = Site{ID: 7, Origin: "http://counted.example"}
+	if parseSite(sealed(record.SiteKey(7)), &s, codeCounts) {
+		out["counts"] = bare(appendSite(&s, codeCounts))
 	}
 	var src Source
 	if key := sourceKey(7<<sourceBits | 1); parseSource(key, sealed(key), &src) {

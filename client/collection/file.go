@@ -204,9 +204,10 @@ func (o *opening) reorder() error {
 				if w == nil || w.At.Equal(Never) {
 					continue
 				}
-				if rank := u.rank(w); rank != w.rank {
-					w.rank, w.dirty = rank, true
-				}
+				was := w.rank
+				w.rank = 0 // it is no cash, nor a number of links
+				w.rank = u.rank(w)
+				w.dirty = w.dirty || w.rank != was
 			}
 			return nil
 		})

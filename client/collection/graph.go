@@ -12,60 +12,49 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
-// A Linking is a page with the pages that it links to.
-type Linking struct {
-	From frontier.PageID
-	To   []frontier.PageID // ascending; valid until the next step of the loop
-}
-
-// Graph yields all links: for each page with links, in the order of IDs, the pages that it links to. The links of a page whose record is
-// damaged are missing: it comes with an error. A Linking without a page comes with the error that ended the loop. The loop body may use
-// the collection; changes made meanwhile may appear or not. It may be ranged over many times.
-func (c *Collection) Graph() iter.Seq2[Linking, error] {
+// Graph calls yield for each page with links, in the order of IDs, until it returns false; to are the pages that the page links to,
+// ascending, and valid until yield returns. If the record of a page's links is damaged, they are missing, and damaged says so. The error
+// is that which ended the reading. Yield may use the collection; changes made meanwhile may appear or not.
+func (c *Collection) Graph(yield func(from frontier.PageID, to []frontier.PageID, damaged error) bool) error {
 	const atOnce = 1000 // so that no transaction is open for long
 	type row struct {
-		page     frontier.PageID
-		from, to int
-		err      error
+		page    frontier.PageID
+		to      []frontier.PageID
+		damaged error
 	}
-	return func(yield func(Linking, error) bool) {
-		var rows []row
-		var links []frontier.PageID
-		var next []byte
-		for more := true; more; {
-			rows, links = rows[:0], links[:0]
-			err := c.reading(func(tx *bbolt.Tx) error {
-				cur := tx.Bucket(linksBucket).Cursor()
-				k, v := cur.Seek(next)
-				for ; k != nil && len(rows) < atOnce; k, v = cur.Next() {
-					if len(k) != 4 || bytes.Compare(k, next) < 0 {
-						return record.Damaged(linksBucket, k)
-					}
-					r := row{page: record.KeyPage(k), from: len(links)}
-					if list, ok := parseLinks(v); ok {
-						links = append(links, list...)
-					} else {
-						r.err = record.Damaged(linksBucket, k)
-					}
-					r.to = len(links)
-					rows = append(rows, r)
-					after := record.PageKey(record.KeyPage(k) + 1)
-					next = after[:]
+	var rows []row
+	var next []byte
+	for more := true; more; {
+		rows = rows[:0]
+		err := c.reading(func(tx *bbolt.Tx) error {
+			cur := tx.Bucket(linksBucket).Cursor()
+			k, v := cur.Seek(next)
+			for ; k != nil && len(rows) < atOnce; k, v = cur.Next() {
+				if len(k) != 4 || bytes.Compare(k, next) < 0 {
+					return record.Damaged(linksBucket, k)
 				}
-				more = k != nil
-				return nil
-			})
-			for _, r := range rows {
-				if !yield(Linking{r.page, links[r.from:r.to]}, r.err) {
-					return
+				r := row{page: record.KeyPage(k)}
+				var ok bool
+				if r.to, ok = parseLinks(v); !ok {
+					r = row{page: r.page, damaged: record.Damaged(linksBucket, k)}
 				}
+				rows = append(rows, r)
+				after := record.PageKey(r.page + 1)
+				next = after[:]
 			}
-			if err != nil {
-				yield(Linking{}, fmt.Errorf("read links: %w", err))
-				return
+			more = k != nil
+			return nil
+		})
+		for _, r := range rows {
+			if !yield(r.page, r.to, r.damaged) {
+				return nil
 			}
 		}
+		if err != nil {
+			return fmt.Errorf("read links: %w", err)
+		}
 	}
+	return nil
 }
 
 // SetRanks sets the link scores of pages, and with them their values and ranks in the queue, in transactions

@@ -214,7 +214,7 @@ func (m *model) visit(v *collection.Visit, p *modelPage) {
 		m.answered(p)
 		m.settle(p)
 		m.leaveGone(p)
-		p.state, p.target = collection.Moved, path
+		p.state, p.target, p.links = collection.Moved, path, []string{path}
 		m.after(p, 7*24*time.Hour)
 	case v.Status == 410:
 		m.gone(p)

@@ -33,7 +33,7 @@ const (
 	pageTarget   // Target
 	pageWeight   // Importance, if known
 	pageScore    // Rank
-	pageCash     // OPIC
+	_
 	pageAnswer   // Status, Latency, Took
 	pageMissed   // Missed
 	pageMissing  // the first 404
@@ -186,9 +186,6 @@ func codeParts(x *record.Codec, p *Page) {
 	}
 	if x.Part(pageScore, p.Rank != 0) {
 		x.Float(&p.Rank)
-	}
-	if x.Part(pageCash, p.Cash != 0) {
-		x.Float(&p.Cash)
 	}
 	if x.Part(pageAnswer, p.Status != 0 || p.Latency != 0 || p.Took != 0) {
 		x.Count(&p.Status)

@@ -1,7 +1,9 @@
 package collection_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,6 +102,40 @@ func TestRankAfterVisit(t *testing.T) {
 	}
 }
 
+// Start pages begin with equal cash, and pages found by links with none; what the rank was under another strategy is no cash. A page
+// that did not answer keeps its cash.
+func TestCashOfNewPages(t *testing.T) {
+	r := newRig(t)
+	r.o.Strategy = frontier.OPIC{}
+	r.reopen()
+	list := finds(0, "/start", "/second", "/a")
+	list[0].By, list[1].By = collection.ByPerson, collection.ByPerson
+	r.commit(collection.Commit{Finds: list})
+	r.visit("/second", 503, "")
+	ranks := func() (list []float32) {
+		for _, path := range []string{"/start", "/second", "/a"} {
+			p := r.page(path)
+			e, _ := p.Entry()
+			list = append(list, e.Rank)
+		}
+		return list
+	}
+	if got := ranks(); !slices.Equal(got, []float32{1, 1, 0}) {
+		t.Errorf("the ranks are %v", got)
+	}
+	r.o.Strategy = frontier.Random(3)
+	r.reopen()
+	if got := ranks(); slices.Contains(got, 0) || slices.Contains(got, 1) {
+		t.Errorf("in random order the ranks are %v", got)
+	}
+	r.o.Strategy = frontier.OPIC{}
+	r.reopen()
+	if got := ranks(); !slices.Equal(got, []float32{0, 0, 0}) {
+		t.Errorf("after random order the cash is %v", got)
+	}
+	check(t, r.c)
+}
+
 func TestGraphAndRanks(t *testing.T) {
 	r := newRig(t)
 	r.find("/a", "/b")
@@ -108,14 +144,16 @@ func TestGraphAndRanks(t *testing.T) {
 	var edges []string
 	for range 2 {
 		edges = edges[:0]
-		for l, err := range r.c.Graph() {
-			if err != nil {
+		err := r.c.Graph(func(from frontier.PageID, to []frontier.PageID, damaged error) bool {
+			edges = append(edges, fmt.Sprint(from, to))
+			_, err := r.c.Commit(&collection.Commit{}) // it may write
+			if err = errors.Join(damaged, err); err != nil {
 				t.Fatal(err)
 			}
-			edges = append(edges, fmt.Sprint(l.From, l.To))
-			if _, err := r.c.Commit(&collection.Commit{}); err != nil { // the loop may write
-				t.Fatal(err)
-			}
+			return true
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	wantAll(t, "links", edges, "1 [1 2 3]", "3 [1]")

@@ -97,7 +97,6 @@ type Page struct {
 
 	Importance float32 // 0..1, as a manifest says; NaN: unknown
 	Rank       float32 // link score; 0: unknown
-	Cash       float32 // OPIC
 
 	Latency, Took time.Duration // of the last answer
 
@@ -157,6 +156,7 @@ type Site struct {
 
 	Pages, Held, Gone, Ready, Dynamic, Errors, Duplicates int // maintained by the collection
 	Cut                                                   int // stored, but truncated; maintained likewise
+	Doomed                                                int // whose deletion is held back, see Release; maintained likewise
 	Requests, Bytes                                       int64
 	Speed                                                 frontier.Speed // as measured by visits; maintained likewise
 

@@ -270,6 +270,14 @@ func check(t testing.TB, c *collection.Collection) {
 			sites[s.ID] = &counts{}
 		}
 		want(t, s.Origin, counts{s.Pages, s.Held, s.Gone, s.Dynamic, s.Errors, s.Duplicates}, *sites[s.ID])
+		sources, err := c.Sources(s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range sources {
+			s.Doomed -= sources[i].Doomed
+		}
+		want(t, s.Origin+" doomed beside those of its sources", s.Doomed, 0)
 		list, err := c.Queue().Head(s.ID, frontier.Entry{}, 1<<30)
 		if err != nil {
 			t.Fatal(err)

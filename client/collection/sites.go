@@ -24,16 +24,18 @@ import (
 
 const maxFault = 300
 
-func appendSite(s *Site) []byte {
+// appendSite returns one of the two records of a site: code is codeSite or codeCounts.
+func appendSite(s *Site, code func(*record.Codec, *Site)) []byte {
 	var x record.Codec
-	codeSite(&x, s)
+	code(&x, s)
 	return record.Seal(x.Out, record.SiteKey(s.ID), 0)
 }
 
-func parseSite(raw []byte, s *Site) bool {
+// parseSite reads one of the records of a site, the counts last.
+func parseSite(raw []byte, s *Site, code func(*record.Codec, *Site)) bool {
 	var x record.Codec
 	ok := x.Read(record.SiteKey(s.ID), raw)
-	codeSite(&x, s)
+	code(&x, s)
 	return ok && x.Whole() && s.Origin != ""
 }
 
@@ -70,19 +72,6 @@ func codeSite(x *record.Codec, s *Site) {
 
 func clone(b []byte) []byte { return append([]byte(nil), b...) }
 
-func appendCounts(s *Site) []byte {
-	var x record.Codec
-	codeCounts(&x, s)
-	return record.Seal(x.Out, record.SiteKey(s.ID), 0)
-}
-
-func parseCounts(raw []byte, s *Site) bool {
-	var x record.Codec
-	ok := x.Read(record.SiteKey(s.ID), raw)
-	codeCounts(&x, s)
-	return ok && x.Whole()
-}
-
 // codeCounts writes or reads the counts.
 func codeCounts(x *record.Codec, s *Site) {
 	for _, n := range []*int{&s.Pages, &s.Held, &s.Gone, &s.Ready, &s.Dynamic, &s.Errors, &s.Duplicates} {
@@ -93,10 +82,13 @@ func codeCounts(x *record.Codec, s *Site) {
 	if x.More(true) { // absent in states of earlier versions
 		x.Number(&s.Cut)
 	}
-	if x.More(s.Speed.Response > 0) {
-		x.Half(&s.Speed.Connect)
-		x.Half(&s.Speed.Response)
-		x.Count(&s.Speed.PerConnection)
+	if measured := s.Speed.Response > 0; x.More(s.Doomed > 0 || measured) {
+		x.Number(&s.Doomed)
+		if x.More(measured) {
+			x.Half(&s.Speed.Connect)
+			x.Half(&s.Speed.Response)
+			x.Count(&s.Speed.PerConnection)
+		}
 	}
 }
 
@@ -145,17 +137,16 @@ type index struct {
 	names   []string // their origins; append-only
 	origins map[string]frontier.SiteID
 	parts   map[string]int // number of URLs of each, see Options.Part
-	doomed  map[uint64]int // number of pages whose deletion is held back, of the sources that have any; nil until Doomed is called
 }
 
 func (x *index) load(tx *bbolt.Tx) error {
 	counts := tx.Bucket(countsBucket)
 	return tx.Bucket(sitesBucket).ForEach(func(k, v []byte) error {
 		s := &Site{ID: frontier.SiteID(len(x.sites) + 1)}
-		if string(k) != string(record.SiteKey(s.ID)) || !parseSite(v, s) {
+		if string(k) != string(record.SiteKey(s.ID)) || !parseSite(v, s, codeSite) {
 			return record.Damaged(sitesBucket, k)
 		}
-		if raw := counts.Get(k); raw != nil && !parseCounts(raw, s) {
+		if raw := counts.Get(k); raw != nil && !parseSite(raw, s, codeCounts) {
 			return record.Damaged(countsBucket, k)
 		}
 		x.sites, x.names = append(x.sites, s), append(x.names, s.Origin)
@@ -235,12 +226,12 @@ func (s *sites) flush(tx *bbolt.Tx) error {
 		if int(id) <= len(s.index.sites) {
 			was = s.index.sites[id-1]
 		}
-		if raw := appendSite(site); !bytes.Equal(raw, appendSite(was)) {
+		if raw := appendSite(site, codeSite); !bytes.Equal(raw, appendSite(was, codeSite)) {
 			if err := slow.Put(record.SiteKey(id), raw); err != nil {
 				return err
 			}
 		}
-		if raw := appendCounts(site); !bytes.Equal(raw, appendCounts(was)) {
+		if raw := appendSite(site, codeCounts); !bytes.Equal(raw, appendSite(was, codeCounts)) {
 			if err := counts.Put(record.SiteKey(id), raw); err != nil {
 				return err
 			}

@@ -220,7 +220,14 @@ func (e *ending) stand(u *update, change func(*Source)) error {
 	if err != nil {
 		return err
 	}
-	change(s)
+	was := s.Doomed
+	if change(s); s.Doomed != was {
+		site, err := u.sites.get(s.Site)
+		if err != nil {
+			return err
+		}
+		site.Doomed = max(0, site.Doomed+s.Doomed-was)
+	}
 	return u.stand(s, e.step, e.a)
 }
 
@@ -244,7 +251,7 @@ func eachNamed(b *bbolt.Bucket, source uint64, f func(id frontier.PageID, n name
 // hold marks pages whose deletion is held back.
 func (e *ending) hold(doomed []frontier.PageID) error {
 	e.a.Held = len(doomed)
-	err := e.inParts(doomed, func(u *update, part []frontier.PageID, last bool) error {
+	return e.inParts(doomed, func(u *update, part []frontier.PageID, last bool) error {
 		b := u.tx.Bucket(namedBucket)
 		for _, id := range part {
 			if err := b.Put(namedKey(e.source, id), isDoomed); err != nil {
@@ -261,64 +268,11 @@ func (e *ending) hold(doomed []frontier.PageID) error {
 			s.Doomed = len(doomed)
 		})
 	})
-	if err == nil {
-		e.c.index.doom(e.source, len(doomed))
-	}
-	return err
-}
-
-// doom stores how many pages of a source have their deletion held back.
-func (x *index) doom(source uint64, pages int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case x.doomed == nil:
-	case pages == 0:
-		delete(x.doomed, source)
-	default:
-		x.doomed[source] = pages
-	}
-}
-
-// Doomed returns the sites that have pages whose deletion is held back, see Release, and how many. The first call reads all sources; later
-// ones read nothing.
-func Doomed(c *Collection) (map[frontier.SiteID]int, error) {
-	x := &c.index
-	x.mu.RLock()
-	known := x.doomed != nil
-	x.mu.RUnlock()
-	if !known {
-		c.mu.Lock() // nothing may be held back or dropped between reading and storing
-		found := map[uint64]int{}
-		err := c.reading(func(tx *bbolt.Tx) error {
-			return eachSource(tx.Bucket(sourcesBucket), 0, func(s *Source) {
-				if !s.Held.IsZero() {
-					found[s.ID] = s.Doomed
-				}
-			})
-		})
-		if err == nil {
-			x.mu.Lock()
-			x.doomed = found
-			x.mu.Unlock()
-		}
-		c.mu.Unlock()
-		if err != nil {
-			return nil, fmt.Errorf("read deletions that are held back: %w", err)
-		}
-	}
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	of := map[frontier.SiteID]int{}
-	for source, pages := range x.doomed {
-		of[frontier.SiteID(source>>sourceBits)] += pages
-	}
-	return of, nil
 }
 
 // drop drops pages that the source does not name any more.
 func (e *ending) drop(gone []frontier.PageID) error {
-	err := e.inParts(gone, func(u *update, part []frontier.PageID, last bool) error {
+	return e.inParts(gone, func(u *update, part []frontier.PageID, last bool) error {
 		if err := u.unname(e.source, part); err != nil {
 			return err
 		}
@@ -344,10 +298,6 @@ func (e *ending) drop(gone []frontier.PageID) error {
 		}
 		return e.stand(u, func(s *Source) { s.Held, s.Doomed = time.Time{}, 0 })
 	})
-	if err == nil {
-		e.c.index.doom(e.source, 0)
-	}
-	return err
 }
 
 // unname removes pages from those that a source has named.

@@ -58,6 +58,7 @@ func (x *visiting) store() (err error) {
 	w.dirty, w.planned = true, false
 	w.Status, w.Latency, w.Took = v.Status, v.Latency, v.Took
 	out.Before, out.Stated, out.Asked = x.was.History, x.was.LastModified, x.was.Missed
+	out.First = x.was.Visits == 0 && x.was.State != Moved
 	if v.Status != 0 && (u.copied == nil || x.serves()) {
 		if x.place, err = x.keep(); err != nil {
 			return err
@@ -341,6 +342,7 @@ func (x *visiting) moved() error {
 		if id == 0 {
 			fault = "redirect to a URL that may not be stored"
 		}
+		u.links.set(w.ID, append(u.links.list(1), id)[:min(1, id)])
 	} else {
 		fault = record.Clip("redirect to a URL that is not admitted: "+t.Exclude, maxField)
 	}

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client"
@@ -33,7 +34,7 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 	c, work := n.c, n.work
 	o := n.trust.options(st, &step, by, time.Now())
 	if by == collection.ByManifest {
-		o.Under = c.under(st.Origin)
+		o.Under, o.Former = c.under(st.Origin), n.sites.former(st, source)
 	}
 	known := n.reader.awaits(st, &step)
 	done, err := c.Collection.Apply(source, step, by, o)
@@ -109,12 +110,10 @@ func (c *Crawler) Notice(ctx context.Context, urls []string, by collection.Signa
 		if st == nil {
 			continue // IndexNow cannot add sites to the crawl
 		}
-		for len(changes) > 0 {
-			n := min(len(changes), protocol.MaxBatch)
-			if _, err := r.announcements.apply(st, 0, client.Step{Changes: changes[:n]}, by); err != nil {
+		for some := range slices.Chunk(changes, protocol.MaxBatch) {
+			if _, err := r.announcements.apply(st, 0, client.Step{Changes: some}, by); err != nil {
 				return err
 			}
-			changes = changes[n:]
 		}
 	}
 	return nil
@@ -188,10 +187,7 @@ func (n *announcements) countReceived(st *site, id uint64, by collection.Signal,
 		n.receptions[by] = t
 	}
 	t.Add(took)
-	for _, src := range st.sources.byURL {
-		if src.ID == id && id != 0 {
-			src.reception.Add(took)
-			return
-		}
+	if src := st.sources.of(id); src != nil {
+		src.reception.Add(took)
 	}
 }

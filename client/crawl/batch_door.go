@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -39,10 +40,7 @@ type batchFetches struct {
 func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
 	f.work.Lock()
 	defer f.work.Unlock()
-	least := f.c.Bulk
-	if least == 0 {
-		least = defaultBulk
-	}
+	least := cmp.Or(f.c.Bulk, defaultBulk)
 	if least < 0 {
 		return
 	}

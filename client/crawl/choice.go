@@ -94,7 +94,7 @@ func (f *followers) listen(from *client.Source, src *source) {
 		return
 	}
 	f.work.Lock()
-	moved := src.site.former != "" || f.alone() && src.Polled.IsZero() && src.site.Held > 0
+	moved := f.sites.moved[src.URL] != nil || f.alone() && src.Polled.IsZero() && src.site.Held > 0
 	f.work.Unlock()
 	from.Choose = func(d *protocol.Discovery, at protocol.Cursor) protocol.Form {
 		as, why := f.choose(d, at)
@@ -172,10 +172,8 @@ func (c *Crawler) Listening(origin string) map[string]Choice {
 	}
 	m := map[string]Choice{}
 	for u, src := range st.sources.byURL {
-		if src.follow.choice.As != "" {
-			c := src.follow.choice
-			c.Door = src.Door
-			m[u] = c
+		if c := src.follow.choice; c.As != "" {
+			m[u] = Choice{src.Door, c.As, c.Why}
 		}
 	}
 	return m

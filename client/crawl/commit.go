@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -214,7 +213,7 @@ func (k *committer) commit(list []result, last bool) error {
 // A share is the cash of a fetched page for the pages that it links to.
 type share struct {
 	from  frontier.PageID
-	fresh float32 // 1 for a new page
+	fresh float32 // 1 for the first visit
 	to    []frontier.PageID
 }
 
@@ -225,14 +224,14 @@ func (k *committer) shares(t *collection.Commit, done *collection.Committed) (li
 	}
 	for i := range done.Visited {
 		d := &done.Visited[i]
-		if t.Visits[i].Status != http.StatusOK || t.Visits[i].Fault != "" {
-			continue
+		if s := d.Page.State; s == collection.Failing || s == collection.Excluded || s == collection.Known {
+			continue // it will be fetched again
 		}
 		x := share{from: d.Page.ID}
 		if x.to, err = k.c.Collection.Links(x.from); err != nil {
 			return nil, err
 		}
-		if d.Before.Visits == 0 {
+		if d.First {
 			x.fresh = 1
 		}
 		list = append(list, x)

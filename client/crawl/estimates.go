@@ -7,7 +7,6 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -29,8 +28,7 @@ func (t *siteTable) believes(st *site, b fresh.Site) {
 // estimates learn how often the pages of sites change, and how right the sites' announcements are. They plan nothing: see
 // revisits. The work's lock guards them, and the belief of each site.
 type estimates struct {
-	every time.Duration // between two polls of a manifest
-	work  *work
+	unplanned
 	sites *siteTable
 	judge *judgement.Judge
 
@@ -38,17 +36,12 @@ type estimates struct {
 	manifests fresh.Manifests // of all sites whose only door is the manifest
 }
 
-func (*estimates) ready() bool                                 { return true }
-func (*estimates) prices() bool                                { return false }
-func (*estimates) price() float64                              { return 0 }
-func (*estimates) early(*collection.Page, time.Time) bool      { return false }
-func (e *estimates) truth(id frontier.SiteID) judgement.Decile { return e.truths.Of(id) }
-
 func (e *estimates) report(s *Status) {
-	s.Truth = e.truths.Table()
+	s.Truth, s.TruthOf = e.truths.Table(), e.truths.Of
 	for _, st := range e.sites.byID {
-		p, sum := believed(st).Predictions, &s.Predictions
-		sum.Right, sum.Wrong = sum.Right+p.Right, sum.Wrong+p.Wrong
+		if b, sum := st.Belief, &s.Predictions; b != nil {
+			sum.Right, sum.Wrong = sum.Right+b.Predictions.Right, sum.Wrong+b.Predictions.Wrong
+		}
 	}
 }
 
@@ -63,16 +56,15 @@ func (e *estimates) publishes(st *site) {
 	}
 }
 
-// reading returns when a manifest was read the time before, the base URL from which its site has just moved, and a function to be called
-// with each of its entries of stored pages.
-func (e *estimates) reading(st *site, step *client.Step, now time.Time) (last time.Time, former string, listed func(*collection.Page, *protocol.Item)) {
+// reading returns when a manifest was read the time before, and a function to be called with each of its entries of stored pages.
+func (e *estimates) reading(st *site, step *client.Step, now time.Time) (last time.Time, listed func(*collection.Page, *protocol.Item)) {
 	e.work.Lock()
 	defer e.work.Unlock()
-	last, former, belief := st.polled, st.former, st.Belief
+	last, belief := st.polled, st.Belief
 	if judgement.LastOf(step) { // then st.polled is the time of this poll already
 		last = st.polledBefore
 	}
-	return last, former, func(p *collection.Page, item *protocol.Item) { e.truths.Listed(p, item, last, now, belief) }
+	return last, func(p *collection.Page, item *protocol.Item) { e.truths.Listed(p, item, last, now, belief) }
 }
 
 func (e *estimates) announced(st *site, step *client.Step, by collection.Signal, pending int) {

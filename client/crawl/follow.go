@@ -142,12 +142,12 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 	c, work := f.c, f.work
 	work.Lock()
 	st, s, described, ip, was := src.site, src.Source, src.follow.described, src.site.IP, f.sites.moved[src.URL]
-	if was != nil {
-		st.former = was.URL[:strings.LastIndexByte(was.URL, '/')+1]
-	}
-	away := &moved.Watch{Moved: st.Found, Harvester: c.Harvester, Seeder: c.Seeder, Manifest: src.URL, Hurry: c.Hurry, Log: c.Log, Crawled: f.sites.crawled}
+	away := &moved.Watch{Moved: st.Found, Harvester: c.Harvester, Seeder: c.Seeder, Suits: c.Suits, Manifest: src.URL, Hurry: c.Hurry, Log: c.Log, Crawled: f.sites.crawled}
 	if is, copied := c.Collection.Copy(); copied {
 		away.Moved = is.Moved
+	}
+	if was != nil {
+		c.Seeder.Widen(st.Origin) // whoever has set the rules meanwhile
 	}
 	work.Unlock()
 	from := f.from(src)
@@ -157,7 +157,7 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 	f.listen(from, src)
 	cursor, under := s.Cursor, c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions
-	case was != nil: // what is stored of the former address is to move, wherever this manifest was read up to
+	case was != nil, s.Changed.IsZero(): // what is stored of the former address is to move, or has moved away from here and may be back
 		cursor = protocol.Cursor{}
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
@@ -215,7 +215,9 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 		case to != nil:
 			f.goOver(src, to)
 			s.Status = 0
-			return leave("site is followed at its new address", to)
+			s = leave("site is followed at its new address", to)
+			s.At = s.Polled.Add(c.hurried(overAgain)) // should it not be read there: the pages that have not moved still count as those of this address
+			return s
 		case errors.As(err, &elsewhere) && s.Changed.IsZero(): // a permanent failure
 			s.Status = 0
 			return leave("site cannot be followed at this address", elsewhere)
@@ -277,9 +279,14 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 		current = !step.Behind && judgement.LastOf(&step)
 		note(true) // before announced, after which st.sources.publisher is read
 		if was != nil && judgement.LastOf(&step) {
-			work.Lock() // all that can move has moved
-			delete(f.sites.moved, src.URL)
-			st.former, was.Changed, f.sites.dirtySources[was] = "", time.Time{}, true
+			work.Lock()
+			if f.sites.moved[src.URL] == was { // else another site has moved here meanwhile, and the manifest is read again
+				delete(f.sites.moved, src.URL) // all that can move has moved
+				was.Changed, f.sites.dirtySources[was] = time.Time{}, true
+				if was.index >= 0 {
+					f.sites.plan(was, now.Add(c.SourceAgain))
+				}
+			}
 			work.Unlock()
 			was = nil
 		}
@@ -300,13 +307,17 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 	return s
 }
 
+// overAgain is when a site that has moved is asked again at its former address, unless it was read at the new one by then: the process may
+// have ended before.
+const overAgain = time.Hour
+
 // goOver makes the crawl follow a site at the address to which it has moved. What is stored of it moves when the manifest there is
 // read from its beginning, see collection.ApplyOptions.
 func (f *followers) goOver(src *source, to *moved.Error) {
 	url := to.To + strings.TrimPrefix(src.URL, to.From)
 	origin := protocol.Origin(url)
-	f.c.Seeder.Widen(origin)
 	f.work.Lock()
+	under := f.sites.moved[url] == src // it is being read, or will be
 	f.sites.moved[url] = src
 	var at *source
 	if st := f.sites.byOrigin[origin]; st != nil {
@@ -315,15 +326,25 @@ func (f *followers) goOver(src *source, to *moved.Error) {
 	switch {
 	case at == nil:
 		f.work.busy++
-	case at.follow.end != nil:
+	case at.follow.end != nil && !under:
 		at.follow.end()
-	case at.busy || at.index >= 0:
+	case at.follow.end == nil && (at.busy || at.index >= 0):
 		f.sites.plan(at, time.Now())
 	}
 	f.work.Unlock()
 	if at == nil {
 		f.in.Put(result{sources: []collection.Source{{Kind: collection.ManifestRDF, URL: url}}, busy: 1})
 	}
+}
+
+// former returns the base URL from which the site of a manifest has moved, until the manifest was read; empty: it has not.
+func (t *siteTable) former(st *site, manifest uint64) string {
+	t.work.Lock()
+	defer t.work.Unlock()
+	if src := st.sources.of(manifest); src != nil && t.moved[src.URL] != nil {
+		return baseOf(t.moved[src.URL].URL)
+	}
+	return ""
 }
 
 func signalOf(d client.Door) collection.Signal {

@@ -29,6 +29,8 @@ type mover struct {
 	h     *harvest.Harvester
 	dir   string
 	rules seed.Rules
+	suits func(string) error // see Settings
+	start []string           // nil: old.test
 	log   bytes.Buffer
 }
 
@@ -44,8 +46,11 @@ func (m *mover) run(d time.Duration, beside func(), f func(*collection.Collectio
 		defer cancel()
 		go beside()
 	}
+	if m.start == nil {
+		m.start = []string{oldSite}
+	}
 	c := crawl.NewEngine(col, &harvest.Harvester{Options: m.h.Options}, crawl.Settings{Seeder: &seed.Seeder{Rules: m.rules}, Strategy: frontier.BreadthFirst{},
-		Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: []string{oldSite}, Once: d == 0, Log: slog.New(slog.NewTextHandler(&m.log, nil))})
+		Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: m.start, Suits: m.suits, Once: d == 0, Log: slog.New(slog.NewTextHandler(&m.log, nil))})
 	if err := c.Run(ctx); err != nil {
 		m.t.Fatal(err)
 	}
@@ -172,23 +177,132 @@ func TestCrawlKnowsTheNewAddress(t *testing.T) {
 	})
 }
 
+// The crawler is killed after it has found that the site has moved, and before it has read a page of the manifest at the new address. The
+// next run knows of that address only that it is no start page.
+func TestCrawlIsKilledWhileItMoves(t *testing.T) {
+	dir := filepath.Join(scratch(t), "crawl")
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newHosts(t)
+		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test"}}}
+		w.site("old.test", linked())
+		moved := w.site("new.test", linked(), oldSite)
+		w.addresses["new.test"] = "20.1.1.2"
+		reads := 0
+		moved.odd["robots.rdf"] = func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+			if reads++; reads == 1 {
+				moved.manifest(rw)
+				return
+			}
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}
+		m.run(5*time.Hour, func() {
+			time.Sleep(2 * time.Hour)
+			w.redirect("old.test", newSite, http.StatusMovedPermanently, true)
+		}, func(col *collection.Collection) {
+			if site, known := col.Site("http://new.test"); reads < 2 || !known || site.Requests+int64(site.Held+site.Ready) > 0 {
+				t.Fatalf("%d reads; the new address: %+v", reads, site)
+			}
+		})
+		moved.with(func() { clear(moved.odd) })
+		m.run(3*time.Hour, func() {}, func(col *collection.Collection) {
+			if old, now := held(t, col, oldSite), held(t, col, newSite); len(old) != 0 || len(now) != 4 {
+				t.Errorf("stored of the old address: %q, of the new one: %q\n%s", old, now, &m.log)
+			}
+		})
+		if got, _ := w.gets("new.test"); strings.Contains(fmt.Sprint(got), "html") {
+			t.Errorf("requested from the new address: %q", got)
+		}
+	})
+}
+
+// A move is undone: the old address serves the site again, as it was before, and the new one is gone.
+func TestCrawlGoesBack(t *testing.T) {
+	dir := filepath.Join(scratch(t), "crawl")
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newHosts(t)
+		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test"}}}
+		old := w.site("old.test", linked())
+		m.run(0, nil, func(*collection.Collection) {})
+		time.Sleep(90 * time.Minute)
+		w.site("new.test", linked(), oldSite)
+		w.redirect("old.test", newSite, http.StatusMovedPermanently, true)
+		m.run(0, nil, func(col *collection.Collection) {
+			if got := held(t, col, newSite); len(got) != 4 {
+				t.Fatalf("stored of the new address: %q", got)
+			}
+		})
+		time.Sleep(8 * aDay)
+		w.set("old.test", old)
+		w.set("new.test", http.NotFoundHandler())
+		m.run(3*time.Hour, func() {}, func(col *collection.Collection) { // it continues from the cursor that it has
+			if got := held(t, col, oldSite); len(got) != 4 {
+				t.Errorf("stored of the old address: %q\n%s", got, &m.log)
+			}
+		})
+	})
+}
+
+// Two sites of one host, each below a path of its own, move to another host at the same time.
+func TestTwoSitesMoveToOneHost(t *testing.T) {
+	dir := filepath.Join(scratch(t), "crawl")
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newHosts(t)
+		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test"}}, start: []string{oldSite + "a/", oldSite + "b/"}}
+		h.Options.Wait = time.Second
+		below := func(host string, former func(path string) []string) {
+			mux := http.NewServeMux()
+			for _, path := range []string{"/a/", "/b/"} {
+				pages := map[string]string{"": page(path)}
+				for i := range 29 {
+					pages[fmt.Sprint(i, ".html")] = page(fmt.Sprint(path, i))
+				}
+				site := newSpeaker("http://"+host+path, pages)
+				site.epoch, site.former = host[:3], former(path)
+				mux.Handle(path, http.StripPrefix(strings.TrimSuffix(path, "/"), site))
+			}
+			w.set(host, mux)
+		}
+		below("old.test", func(string) []string { return nil })
+		m.run(0, nil, func(col *collection.Collection) {
+			if got := held(t, col, oldSite); len(got) != 60 {
+				t.Fatalf("stored %d: %q\n%s", len(got), got, &m.log)
+			}
+		})
+		time.Sleep(90 * time.Minute)
+		below("new.test", func(path string) []string { return []string{oldSite + path[1:]} })
+		w.redirect("old.test", newSite, http.StatusMovedPermanently, true)
+		w.gets("new.test")
+		m.run(0, nil, func(col *collection.Collection) {
+			if got := held(t, col, newSite); len(got) != 60 {
+				t.Errorf("stored of the new address: %d\n%s", len(got), &m.log)
+			}
+		})
+		if got, _ := w.gets("new.test"); strings.Contains(fmt.Sprint(got), "html") {
+			t.Errorf("requested from the new address: %q", got)
+		}
+	})
+}
+
 // What is no move, or leaves the domains that a person has set, changes nothing.
 func TestCrawlStaysWithoutConfirmation(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		former []string // which new.test names
 		rules  seed.Rules
+		suits  func(string) error
 		most   int // requests to new.test
 	}{
-		"a temporary redirect":          {http.StatusFound, []string{oldSite}, seed.Rules{Hosts: []string{"old.test"}}, 0},
-		"new.test does not know":        {http.StatusMovedPermanently, nil, seed.Rules{Hosts: []string{"old.test"}}, 2},
-		"new.test is not in the domain": {http.StatusMovedPermanently, []string{oldSite}, seed.Rules{DomainSuffixes: []string{"old.test"}}, 0},
+		"a temporary redirect":          {http.StatusFound, []string{oldSite}, seed.Rules{Hosts: []string{"old.test"}}, nil, 0},
+		"new.test does not know":        {http.StatusMovedPermanently, nil, seed.Rules{Hosts: []string{"old.test"}}, nil, 2},
+		"new.test is not in the domain": {http.StatusMovedPermanently, []string{oldSite}, seed.Rules{DomainSuffixes: []string{"old.test"}}, nil, 0},
+		"the options are for this machine alone": {http.StatusMovedPermanently, []string{oldSite}, seed.Rules{Hosts: []string{"old.test"}},
+			(&crawl.Options{}).CheckURL, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(scratch(t), "crawl")
 			synctest.Test(t, func(t *testing.T) {
 				w, h := newHosts(t)
-				m := &mover{t: t, w: w, h: h, dir: dir, rules: c.rules}
+				m := &mover{t: t, w: w, h: h, dir: dir, rules: c.rules, suits: c.suits}
 				w.site("old.test", linked())
 				m.run(0, nil, func(*collection.Collection) {})
 				time.Sleep(90 * time.Minute)

@@ -100,7 +100,7 @@ func (o *Options) crawler() (*Crawler, error) {
 	s := &c.settings
 	*s = settings{Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest, Embedded: o.Scope.Requisites},
 		Batch: frontier.BatchOptions{Size: order.Batch, SameSite: order.SameSite}, Batches: order.Batches,
-		Once: o.Once, Again: o.Again, Stop: o.Stop, TrapShare: o.Scope.TrapShare,
+		Suits: o.CheckURL, Once: o.Once, Again: o.Again, Stop: o.Stop, TrapShare: o.Scope.TrapShare,
 		NoParse: sources.NoParse, NoManifests: sources.NoManifests, NoSitemaps: sources.NoSitemaps, NoFeeds: sources.NoFeeds, NoStreams: sources.NoStreams,
 		ManifestEvery: sources.ManifestEvery, SitemapEvery: sources.SitemapEvery, FeedEvery: sources.FeedEvery,
 		RobotsEvery: sources.RobotsEvery, SourceAgain: sources.SourceAgain, Patience: again.Patience, Hurry: again.Hurry, Log: o.Log}
@@ -328,26 +328,16 @@ func (o *Options) userAgent() string {
 
 // Harvester returns a Harvester with these options.
 func (o *Options) Harvester() (*harvest.Harvester, error) {
-	f := &o.Fetch
+	f := &o.Fetch // in harvest.Options zero means the default
 	h := harvest.Options{Agent: o.userAgent(),
-		Wait: f.Wait, WaitBig: f.WaitBig, MaxRate: f.MaxRate, Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
+		Wait: f.Wait, WaitBig: cmp.Or(f.WaitBig, time.Nanosecond), MaxRate: cmp.Or(max(f.MaxRate, 0), -1), Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
 		PerConn: f.PerConnection, AtOnce: f.AtOnce, IdleTimeout: cmp.Or(f.IdleTimeout, -1), ConnectTimeout: f.ConnectTimeout, MaxFailedLookups: f.MaxFailedLookups,
-		MinSpeed: f.MinSpeed, MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
+		MinSpeed: cmp.Or(f.MinSpeed, -1), MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
 	if strings.Contains(f.Contact, "@") && !strings.Contains(f.Contact, "://") {
 		h.From = f.Contact
 	}
-	// In harvest.Options zero means the default.
 	if h.Wait == 0 {
 		h.Wait, h.Slow = -1, -1
-	}
-	if h.WaitBig == 0 {
-		h.WaitBig = time.Nanosecond
-	}
-	if h.MaxRate <= 0 {
-		h.MaxRate = -1
-	}
-	if h.MinSpeed == 0 {
-		h.MinSpeed = -1
 	}
 	if !(f.MaxFailedLookups > 0 && f.MaxFailedLookups <= 1) {
 		return &harvest.Harvester{Options: h}, bad("MaxFailedLookups", f.MaxFailedLookups, "a share above 0 and up to 1")

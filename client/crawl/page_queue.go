@@ -42,6 +42,7 @@ type queue interface {
 	Return([]frontier.PageID)
 	Share(from frontier.PageID, fresh float32, to []frontier.PageID) error
 	Moved(frontier.SiteID)
+	Settle() error
 	Wake(now int64) int64
 	Len() int
 }
@@ -282,26 +283,23 @@ func (q *pageQueue) hasten(p *collection.Page) {
 	if st == nil {
 		return
 	}
-	now := time.Now()
-	if q.trust.excludes(p) != "" || q.sites.waits(st, now) {
-		front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-		work.rouse()
-		return
-	}
-	if work.out[p.ID] { // it is in the Harvester's queue, behind others
+	entry := frontier.Entry{Page: p.ID, Site: p.Site}
+	waits := q.trust.excludes(p) != "" || q.sites.waits(st, time.Now())
+	if work.out[p.ID] && !waits { // it is in the Harvester's queue, behind others
 		q.c.Harvester.First(st.Origin, p.ID)
 		return
 	}
-	shares := q.copies.pages.Shares(p) && q.judge.Exact(st.standing)
+	shares := !waits && q.copies.pages.Shares(p) && q.judge.Exact(st.standing)
 	if shares {
 		held, leader, err := q.copies.pages.Find(p)
-		if err != nil || held != nil || leader != 0 { // the Manager decides
-			front.First(frontier.Entry{Page: p.ID, Site: p.Site})
-			work.rouse()
-			return
-		}
+		waits = err != nil || held != nil || leader != 0
 	}
-	if q.judge.Full(st.standing) || !front.Take(frontier.Entry{Page: p.ID, Site: p.Site}) {
+	if waits { // the Manager decides
+		front.First(entry)
+		work.rouse()
+		return
+	}
+	if q.judge.Full(st.standing) || !front.Take(entry) {
 		return // it stays in its site's queue
 	}
 	if q.trust.believe(st, p) != judgement.Fetch { // it stays in its site's queue
@@ -315,7 +313,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 		delete(work.out, p.ID)
 		q.judge.NotFetched([]frontier.PageID{p.ID})
 		front.Return([]frontier.PageID{p.ID})
-		front.First(frontier.Entry{Page: p.ID, Site: p.Site})
+		front.First(entry)
 		return
 	}
 	if shares {

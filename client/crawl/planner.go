@@ -28,7 +28,8 @@ type planner interface {
 	report(s *Status)
 }
 
-// unplanned is the planner of a copy: its site says when to fetch a page, so that nothing is estimated.
+// unplanned is the planner of a copy: its site says when to fetch a page, so that nothing is estimated. It has no plan and no price, and
+// neither have the estimates.
 type unplanned struct {
 	every time.Duration // between two polls of the manifest
 	work  *work

@@ -51,7 +51,7 @@ func (r *revisits) report(s *Status) {
 	r.estimates.report(s)
 	if f, ok := r.budget.Figures(); ok {
 		f.Took = r.took.Seconds()
-		s.Revisits = (*Revisits)(&f)
+		s.Revisits = &f
 	}
 }
 

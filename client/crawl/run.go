@@ -65,7 +65,7 @@ func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement
 		sites.disbelieve()
 		return mode{plan: unplanned{c.ManifestEvery, work}, trust: fullTrust{c}, front: sitequeue.New(store)}, nil
 	}
-	known := &estimates{every: c.ManifestEvery, work: work, sites: sites, judge: judge, truths: &judgement.Calibration{}}
+	known := &estimates{unplanned: unplanned{c.ManifestEvery, work}, sites: sites, judge: judge, truths: &judgement.Calibration{}}
 	m.plan, m.trust = known, &earnedTrust{c, work, sites, judge, known}
 	if c.Revisit != nil {
 		r := &revisits{estimates: known, c: c, in: in, budget: budget.New(c.Revisit, c.Collection)}
@@ -183,8 +183,8 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		return work.failed
 	}
 	sites.logSilent()
-	if !c.Once {
-		return nil
+	if err = front.Settle(); err != nil || !c.Once {
+		return err
 	}
 	list, err := sites.logUnfetched()
 	work.Lock()

@@ -40,6 +40,9 @@ type settings struct {
 	// Start are the URLs to begin with; known URLs are skipped.
 	Start []string
 
+	// Suits returns an error if these settings do not suit the host of a URL, to which a site has moved. Nil: they suit all hosts.
+	Suits func(url string) error
+
 	// Again fetches every known page once more, at once.
 	Again bool
 
@@ -137,19 +140,11 @@ func (c *Crawler) setUp() *setup {
 	if s.Log == nil { // not written otherwise: Accept reads it, and may be called before Run
 		s.Log = slog.New(slog.DiscardHandler)
 	}
-	for _, x := range []struct {
-		field     *time.Duration
-		otherwise time.Duration
-	}{{&s.RobotsEvery, robotsEvery}, {&s.SitemapEvery, sitemapEvery}, {&s.FeedEvery, feedEvery}, {&s.ManifestEvery, manifestEvery}, {&s.SourceAgain, sourceAgain}} {
-		*x.field = cmp.Or(max(*x.field, 0), x.otherwise)
-	}
-	switch {
-	case s.Only != "" || s.NoParse:
+	s.RobotsEvery, s.SitemapEvery = cmp.Or(max(s.RobotsEvery, 0), robotsEvery), cmp.Or(max(s.SitemapEvery, 0), sitemapEvery)
+	s.FeedEvery, s.ManifestEvery = cmp.Or(max(s.FeedEvery, 0), feedEvery), cmp.Or(max(s.ManifestEvery, 0), manifestEvery)
+	s.SourceAgain = cmp.Or(max(s.SourceAgain, 0), sourceAgain)
+	if s.TrapShare = min(1, max(0, cmp.Or(s.TrapShare, defaultTrapShare))); s.Only != "" || s.NoParse {
 		s.TrapShare = 1
-	case s.TrapShare == 0:
-		s.TrapShare = defaultTrapShare
-	default:
-		s.TrapShare = min(1, max(0, s.TrapShare))
 	}
 	if s.Once && s.Revisit != nil {
 		v := *s.Revisit
@@ -161,10 +156,7 @@ func (c *Crawler) setUp() *setup {
 			return c.Collection.Version(url, d, mostDelivered)
 		}
 	}
-	most := c.Harvester.Options.MaxBytes
-	if most <= 0 {
-		most = harvest.DefaultMaxBytes
-	}
+	most := cmp.Or(max(c.Harvester.Options.MaxBytes, 0), harvest.DefaultMaxBytes)
 	return &setup{s, c.Collection, c.Harvester, min(most, mostDelivered)}
 }
 

@@ -43,7 +43,6 @@ type site struct {
 	standing     *judgement.Standing
 	sources      sourceSet
 	welcomedBy   string    // base URL of the site whose welcome applies to this host
-	former       string    // base URL from which it has moved, until its manifest was read; empty: it has not
 	deaf         bool      // polling its manifest for changes is not worth its cost
 	weight       float64   // mean importance of its pages; 0: not known yet
 	polled       time.Time // when its manifest was last polled

@@ -120,15 +120,20 @@ func (ss *sourceSet) mayTell() bool {
 	return false
 }
 
+// of returns the source with an ID, nil if there is none, or it is 0.
+func (ss *sourceSet) of(id uint64) *source {
+	for _, src := range ss.byURL {
+		if src.ID == id && id != 0 {
+			return src
+		}
+	}
+	return nil
+}
+
 // hops returns how many sources in a row have redirected to s. The work's lock is held.
 func (ss *sourceSet) hops(s *collection.Source) (n int) {
 	for parent := s.Parent; parent != 0 && n < mostHops; n++ {
-		var p *source
-		for _, src := range ss.byURL {
-			if src.ID == parent {
-				p = src
-			}
-		}
+		p := ss.of(parent)
 		if p == nil || p.Status < 300 || p.Status > 399 {
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
@@ -124,9 +125,11 @@ type Status struct {
 	// Owed are the announced pages that a crawl with Once has not fetched at its end.
 	Owed []Unfetched `json:"owed,omitempty"`
 
-	Revisits    *Revisits          `json:"revisits,omitempty"` // nil where the policy has no price, or before the first plan
-	Truth       []judgement.Decile `json:"truth,omitempty"`
+	Revisits    *Revisits          `json:"revisits,omitempty"`   // nil where the policy has no price, or before the first plan
+	Truth       []judgement.Decile `json:"truth,omitempty"`      // how the visits and manifests since the start have compared with the estimates
 	Predictions fresh.Predictions  `json:"predictions,omitzero"` // that visits have judged, at most 256 of each site, in earlier runs too
+
+	TruthOf func(frontier.SiteID) judgement.Decile `json:"-"` // the same as Truth, by now, for the pages of one site; nil of a copy
 }
 
 // Came returns the number of all bytes received.
@@ -136,33 +139,7 @@ func (s *Status) Came() int64 { return s.Wire + s.Listened }
 func (s *Status) Nothing() bool { return s.Fetched+s.Unchanged+s.Delivered+s.Heard == 0 }
 
 // Revisits are the figures of the last plan of revisits.
-type Revisits struct {
-	Planned   time.Time `json:"planned"`
-	Took      float64   `json:"took"`   // seconds
-	Price     float64   `json:"price"`  // now
-	Budget    float64   `json:"budget"` // per day, like the next two
-	Spend     float64   `json:"spend"`  // expected
-	Beside    float64   `json:"beside"` // the extra budget for announced pages, 0: no limit
-	Left      float64   `json:"left"`   // the balance of that budget
-	Requests  float64   `json:"requests"`
-	Fresh     float64   `json:"fresh"`     // estimated share of fresh copies then, by importance, without those of sites in trouble
-	Unknown   int       `json:"unknown"`   // copies of sites that gave no answer then
-	Freshness float64   `json:"freshness"` // expected in the long run
-	Age       float64   `json:"age"`       // expected days for which copies are outdated, on average
-}
-
-// TruthOf returns for the pages of one site what Status.Truth is for all pages: how many visits and manifests have compared with the
-// estimates since the start, and with which result. There is none of a copy, and after Run.
-func (c *Crawler) TruthOf(site frontier.SiteID) (d judgement.Decile) {
-	if r := c.run.Load(); r != nil {
-		if p, ok := r.plan.(interface {
-			truth(frontier.SiteID) judgement.Decile
-		}); ok {
-			d = p.truth(site)
-		}
-	}
-	return d
-}
+type Revisits = budget.Figures
 
 // Status returns a snapshot. It may be called at any time, also after Run.
 func (c *Crawler) Status() Status {

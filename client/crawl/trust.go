@@ -62,8 +62,8 @@ func (e *earnedTrust) options(st *site, step *client.Step, by collection.Signal,
 	o.Unsure = !e.judge.Confirms(st.standing, by)
 	if by == collection.ByManifest {
 		e.judge.Census(st.standing, step, now)
-		last, former, listed := e.plan.reading(st, step, now)
-		o.Read, o.Former = last, former
+		last, listed := e.plan.reading(st, step, now)
+		o.Read = last
 		o.Listed = func(p *collection.Page, item *protocol.Item) {
 			e.judge.CaughtUp(st.standing, p, item)
 			listed(p, item)

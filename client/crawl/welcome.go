@@ -28,8 +28,12 @@ func (f *followers) welcomed(st *site, d *protocol.Discovery) {
 
 // batches fetches pages in batches of the size that a site allows.
 func batches(ctx context.Context, from *client.Source, d *protocol.Discovery, want []client.Want) iter.Seq2[client.Got, error] {
+	most := client.MaxWants
+	if d.Welcome != nil && d.Welcome.Batch > 0 {
+		most = min(most, d.Welcome.Batch)
+	}
 	return func(yield func(client.Got, error) bool) {
-		for part := range slices.Chunk(want, mostWants(d)) {
+		for part := range slices.Chunk(want, most) {
 			for got, err := range client.Batch(ctx, from, d.Batch, part) {
 				if !yield(got, err) || err != nil {
 					return
@@ -37,12 +41,4 @@ func batches(ctx context.Context, from *client.Source, d *protocol.Discovery, wa
 			}
 		}
 	}
-}
-
-// mostWants returns how many pages are requested in one batch, by the site's description.
-func mostWants(d *protocol.Discovery) int {
-	if d.Welcome != nil && d.Welcome.Batch > 0 {
-		return min(d.Welcome.Batch, client.MaxWants)
-	}
-	return client.MaxWants
 }

@@ -145,9 +145,6 @@ func (p *crawlPage) read(ctx context.Context) (any, error) {
 	if err := p.sitesOf(v, now); err != nil {
 		return nil, err
 	}
-	if err := p.doomed(v); err != nil {
-		return nil, err
-	}
 	for _, by := range slices.Sorted(maps.Keys(v.Status.Received)) {
 		v.Received = append(v.Received, receivedLine{by, v.Status.Received[by]})
 	}
@@ -184,11 +181,19 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 		if s.Fault != "" {
 			countFault(causes, &s)
 		}
+		if s.Doomed > 0 {
+			v.Doomed = append(v.Doomed, doomedLine{s.Origin, s.Doomed})
+		}
 		if top = append(top, s); len(top) >= 4*maxSiteRows {
 			slices.SortFunc(top, order)
 			top = top[:maxSiteRows]
 		}
 	}
+	slices.SortFunc(v.Doomed, func(a, b doomedLine) int {
+		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Origin, b.Origin))
+	})
+	v.MoreDoomed = max(0, len(v.Doomed)-maxDoomedRows)
+	v.Doomed = v.Doomed[:len(v.Doomed)-v.MoreDoomed]
 	slices.SortFunc(top, order)
 	top = top[:min(len(top), maxSiteRows)]
 	v.Unlisted = v.Of - len(top)
@@ -199,8 +204,10 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 			return err
 		}
 		l.Stopped, l.QuietLong = paused(s.Origin), s.Quiet.After(now)
-		truth := p.api.crawler.TruthOf(s.ID)
-		l.Checked, l.Believed, l.Fresh = truth.Pages, truth.Expected, truth.Found
+		if v.Status.TruthOf != nil {
+			truth := v.Status.TruthOf(s.ID)
+			l.Checked, l.Believed, l.Fresh = truth.Pages, truth.Expected, truth.Found
+		}
 		v.Sites = append(v.Sites, l)
 	}
 	for _, c := range causes {
@@ -209,22 +216,6 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 	slices.SortFunc(v.Causes, func(a, b cause) int { return cmp.Or(cmp.Compare(b.Sites, a.Sites), cmp.Compare(a.Text, b.Text)) })
 	v.Causes = v.Causes[:min(len(v.Causes), maxCauseRows)]
 	return nil
-}
-
-// doomed looks for sites whose deletions are held back, those with the most pages first.
-func (p *crawlPage) doomed(v *crawlView) error {
-	doomed, err := collection.Doomed(p.api.col)
-	for id, pages := range doomed {
-		if s, ok := p.api.col.SiteByID(id); ok {
-			v.Doomed = append(v.Doomed, doomedLine{s.Origin, pages})
-		}
-	}
-	slices.SortFunc(v.Doomed, func(a, b doomedLine) int {
-		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Origin, b.Origin))
-	})
-	v.MoreDoomed = max(0, len(v.Doomed)-maxDoomedRows)
-	v.Doomed = v.Doomed[:len(v.Doomed)-v.MoreDoomed]
-	return err
 }
 
 // lineOf reads the sources of a site.
@@ -322,12 +313,8 @@ func (p *crawlPage) task(r *http.Request) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("accept: unknown site %.200s", origin)
 		}
-		doomed, err := collection.Doomed(p.api.col)
-		if err != nil {
-			return "", err
-		}
-		if seen, err := strconv.Atoi(number); err != nil || doomed[site.ID] > seen {
-			return "", fmt.Errorf("nothing was done: it is about %d pages now, and the page showed %d: look again", doomed[site.ID], seen)
+		if seen, err := strconv.Atoi(number); err != nil || site.Doomed > seen {
+			return "", fmt.Errorf("nothing was done: it is about %d pages now, and the page showed %d: look again", site.Doomed, seen)
 		}
 		n, err := p.api.crawler.Accept(origin)
 		return fmt.Sprintf("%d pages of %s are now gone.", n, origin), err

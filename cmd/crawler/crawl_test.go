@@ -95,8 +95,8 @@ func TestRunFollowsSiteWithManifest(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
 	r := begin(t, dir, "run", site.Base)
 	until(t, "all pages are stored", func() bool {
-		_, err := os.Stat(filepath.Join(dir, "state.db"))
-		return err == nil && strings.Contains(r.says("sites", "--format", "csv"), ",32,31,0,") // one is linked but does not exist
+		_, out, _ := program(t.Context(), "sites", "--format", "csv", "--into", dir) // which fails until there is a collection
+		return strings.Contains(out, ",32,31,0,")                                    // one is linked but does not exist
 	})
 	page := site.Base + "p7.html"
 	if got := r.says("get", page); got != pages["p7.html"] {

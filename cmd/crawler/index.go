@@ -105,7 +105,7 @@ each with its own index, for "crawler index merge" to put over the old one.
 OUT is replaced when the new index is complete.
 
 Exit codes: 0 done; 1 something failed, and OUT is unchanged; 2 wrong usage.`,
-		Args:     []string{"OUT"},
+		Args:     []string{"OUT", "--into"},
 		LogLevel: slog.LevelWarn,
 		Flags: []command.Flag{
 			bind("into", &dir, "`DIR` of the collection"),

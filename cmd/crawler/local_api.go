@@ -262,43 +262,43 @@ const mostURLs = 1 << 16
 // graph yields all stored links, except those of pages for which a record is damaged. Memory holds the URLs of some pages only.
 func (d *localAPI) graph(ctx context.Context, yield func(linkRow, error) bool) {
 	urls := map[frontier.PageID]string{}
-	last := linkRow{}
-	for l, err := range d.col.Graph() {
-		if ctx.Err() != nil || err != nil && l.From == 0 {
-			yield(linkRow{}, errors.Join(err, ctx.Err()))
-			return
-		}
+	last, stopped := linkRow{}, false
+	err := d.col.Graph(func(from frontier.PageID, to []frontier.PageID, damaged error) bool {
 		if len(urls) > mostURLs {
 			clear(urls)
 		}
 		var more []frontier.PageID
-		for _, id := range append(l.To[:len(l.To):len(l.To)], l.From) {
+		for _, id := range append(to[:len(to):len(to)], from) {
 			if _, known := urls[id]; !known {
 				more = append(more, id)
 			}
 		}
 		list, unread := d.col.PagesByID(more)
-		if err != nil || errors.Is(unread, collection.ErrDamaged) {
+		if damaged != nil || errors.Is(unread, collection.ErrDamaged) {
 			if last.Damaged++; last.Damaged == 1 {
-				p, _, _ := d.col.PageByID(l.From)
-				last.From = cmp.Or(p.URL, fmt.Sprintf("page number %d", l.From))
+				p, _, _ := d.col.PageByID(from)
+				last.From = cmp.Or(p.URL, fmt.Sprintf("page number %d", from))
 			}
-			continue
+			return ctx.Err() == nil
 		}
 		if unread != nil {
 			yield(linkRow{}, unread)
-			return
+			stopped = true
+			return false
 		}
 		for i := range list {
 			urls[more[i]] = list[i].URL
 		}
-		for _, id := range l.To {
-			if urls[id] != "" && !yield(linkRow{From: urls[l.From], To: urls[id]}, nil) {
-				return
+		for _, id := range to {
+			if stopped = urls[id] != "" && !yield(linkRow{From: urls[from], To: urls[id]}, nil); stopped {
+				return false
 			}
 		}
-	}
-	if last.Damaged > 0 {
+		return ctx.Err() == nil
+	})
+	if err = errors.Join(err, ctx.Err()); err != nil && !stopped {
+		yield(linkRow{}, err)
+	} else if last.Damaged > 0 && !stopped {
 		yield(last, nil)
 	}
 }

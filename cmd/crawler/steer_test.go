@@ -335,6 +335,12 @@ func TestLinksOfADamagedRecord(t *testing.T) {
 	if last := lines[len(lines)-1]; code != 1 || len(lines) != 91 || last != `{"from":"`+site.Base+`z.html","damaged":1}` {
 		t.Errorf("exit code %d, %d lines, the last %s", code, len(lines), last)
 	}
+	if err := os.WriteFile(state, bytes.Repeat([]byte("no database "), 10_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.HasPrefix(said, "crawler status: open collection "+dir+": file is damaged") {
+		t.Errorf("status of a state that is lost: exit code %d: %s", code, said)
+	}
 }
 
 // What is set is shown in one line, however much it is.

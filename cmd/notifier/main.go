@@ -22,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/site/agent"
+	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/caller"
@@ -241,8 +242,10 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if adminListener != nil {
 		page := &sitePage{base: d.site.Base, journal: journal, publisher: p, notifier: n, forms: f, senders: &t, rules: rules, holder: holder}
 		if logs := d.site.AccessLogs(); len(logs) > 0 {
-			page.costs = &crawlerCosts{logs: logs, log: env.Log,
-				sitemap: slices.ContainsFunc(p.Outputs, func(o server.Output) bool { return o.String() == "sitemap" })}
+			page.costs = &crawlerCosts{logs: logs, log: env.Log, sitemap: slices.ContainsFunc(p.Outputs, func(o server.Output) bool {
+				_, is := o.(*static.Sitemap)
+				return is
+			})}
 			own("crawler costs", func() error { return page.costs.run(ctx) })
 		}
 		guard := &admin.Guard{Tokens: adminTokens, Listener: adminListener.Addr()}

@@ -43,6 +43,13 @@ func (t *senders) status() (s tellersStatus, err error) {
 		if err != nil {
 			return s, err
 		}
+		for i := range st.Subscriptions {
+			u, err := url.Parse(st.Subscriptions[i].Callback)
+			if err != nil {
+				return s, err
+			}
+			st.Subscriptions[i].Callback = u.Scheme + "://" + u.Host // the rest may be a secret of the subscriber
+		}
 		s.Hub = &st
 	}
 	if t.hooks != nil {

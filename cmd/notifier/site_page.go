@@ -237,15 +237,8 @@ func (s *sitePage) path(url string) string { return strings.TrimPrefix(url, prot
 func (t tellersStatus) rows() (list []senderRow) {
 	if t.IndexNow != nil {
 		for _, e := range t.IndexNow.Engines {
-			r := senderRow{Kind: "IndexNow", Name: e.Name, Done: admin.Many(e.Accepted, "URL", "URLs"), Waiting: admin.Many(e.Pending, "URL", "URLs"),
-				Trouble: e.Trouble, RetryAt: e.RetryAt}
-			for _, o := range slices.Backward(e.Results) {
-				if o.Status >= 200 && o.Status < 300 {
-					r.LastAt = o.At
-					break
-				}
-			}
-			list = append(list, r)
+			list = append(list, senderRow{Kind: "IndexNow", Name: e.Name, Done: admin.Many(e.Accepted, "URL", "URLs"), Waiting: admin.Many(e.Pending, "URL", "URLs"),
+				LastAt: e.AcceptedAt, Trouble: e.Trouble, RetryAt: e.RetryAt})
 		}
 	}
 	for _, p := range t.WebSub {

@@ -37,8 +37,10 @@ func (s *sitePage) task(ctx context.Context, task string, r *http.Request) (stri
 	case "purge":
 		parameters.Set("url", r.PostFormValue("url"))
 	case "accept-deletions":
-		if sure { // pages that have vanished since the last scan would be announced, too; if it fails, so does the next
-			s.holder.Do(ctx, "look", parameters)
+		if sure { // pages that have vanished since the last scan would be announced, too
+			if _, err := s.holder.Do(ctx, "look", parameters); err != nil {
+				return "", err
+			}
 		}
 		if err := confirmed(sure, r, s.publisher.Status().Held); err != nil {
 			return "", err
@@ -57,7 +59,9 @@ func (s *sitePage) task(ctx context.Context, task string, r *http.Request) (stri
 		if !sure {
 			return "", errNotSure
 		}
-		s.holder.Do(ctx, "look", parameters) // as for deletions
+		if _, err := s.holder.Do(ctx, "look", parameters); err != nil { // as for deletions
+			return "", err
+		}
 		if now := robotsOf(s.rules).Robots; now != r.PostFormValue("seen") {
 			return "", errors.New("nothing was done: robots.txt is not in the state that the page showed: look again")
 		}

@@ -117,6 +117,29 @@ func TestSitePage(t *testing.T) {
 	}
 	s.shows("after that", "Nothing needs a person.")
 
+	// If the site cannot be scanned, nobody knows what the button is about.
+	s.write("robots.txt", "User-agent: *\nDisallow: /third/\n")
+	s.press("look")
+	seen = s.robots()
+	away := s.root + "-away"
+	if err := os.Rename(s.root, away); err != nil {
+		t.Fatal(err)
+	}
+	for task, seen := range map[string]string{"robots-now": seen, "accept-deletions": "0"} {
+		if code, answer := s.press(task, "sure", "yes", "seen", seen); code != 409 || strings.Contains(answer, "look again") {
+			t.Errorf("%s without a docroot: %d: %s", task, code, answer)
+		}
+	}
+	if err := os.Rename(away, s.root); err != nil {
+		t.Fatal(err)
+	}
+	if s.press("look"); s.robots() != seen {
+		t.Errorf("robots.txt after that: %q, not %q", s.robots(), seen)
+	}
+	if code, answer := s.press("robots-now", "sure", "yes", "seen", s.robots()); code != 200 {
+		t.Errorf("robots-now: %d: %s", code, answer)
+	}
+
 	// Most pages vanish. The button wants a confirmation, by somebody who has seen how many there are.
 	for i := 15; i < 40; i++ {
 		if err := os.Remove(filepath.Join(s.root, fmt.Sprintf("p/%d.html", i))); err != nil {
@@ -293,6 +316,34 @@ func TestStopDuringACheck(t *testing.T) {
 	answered.Wait()
 	if took := time.Since(stopped); took > 5*time.Second {
 		t.Errorf("the notifier ended %s after it was stopped", took)
+	}
+}
+
+// A subscriber's callback may have a secret in it: the status says only where it leads.
+func TestCallbacksAreNotShown(t *testing.T) {
+	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: "https://www.example.org/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	const topic = "https://www.example.org/robots.rdf"
+	hub := &ping.Hub{Options: ping.HubOptions{Journal: j, URL: "https://www.example.org/parley/hub", Topics: []string{topic},
+		Topic: func(context.Context, string) (string, []byte, error) { return "", nil, nil }}}
+	for _, callback := range []string{"https://c.example/secret?a=secret", "http://c.example:8080?a=secret"} {
+		r := httptest.NewRequest("POST", "/parley/hub", strings.NewReader(url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {callback}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		if hub.ServeHTTP(w, r); w.Code != http.StatusAccepted {
+			t.Fatalf("%s: %d %s", callback, w.Code, w.Body)
+		}
+	}
+	told, err := (&senders{hub: hub}).status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(told)
+	if err != nil || strings.Contains(string(text), "secret") || !strings.Contains(string(text), `"callback":"https://c.example"`) || !strings.Contains(string(text), `"callback":"http://c.example:8080"`) {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 

@@ -29,9 +29,6 @@ nothing is written. A second run finds nothing to do.
 
 For Apache and Caddy, it prints the lines to add.
 
---config only reads these options from a file: the configuration of the site is
-written to /etc/parley.conf, or below --root.
-
 Exit codes: 0 written, shown, or nothing to do; 1 something failed; 2 wrong usage.`
 
 type setup struct {
@@ -67,6 +64,9 @@ func setupCommand() *command.Command {
 }
 
 func (s *setup) run(ctx context.Context) (err error) {
+	if file := s.env.Flags.Lookup("config").Value.String(); file != "" {
+		return command.Misusef("--config %s: setup writes etc/parley.conf below --root, and no other file: copy the lines that it shows without --yes", file)
+	}
 	if s.root, err = filepath.Abs(s.root); err != nil { // nginx would take a relative path for one below its own prefix
 		return err
 	}

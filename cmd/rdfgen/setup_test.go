@@ -118,6 +118,10 @@ func TestSetupWritesParleyConf(t *testing.T) {
 	if out := newMachineRoot(t).setup(2, "", "https://www.example.org/"); !strings.Contains(out, "--docroot is required") {
 		t.Errorf("without a docroot: %s", out)
 	}
+	m.write("mine.conf", "yes\n")
+	if out := m.setup(2, "www", "https://www.example.org/", "--config", filepath.Join(m.dir, "mine.conf")); !strings.Contains(out, "--config DIR/mine.conf: setup writes etc/parley.conf") {
+		t.Errorf("with a file of its own: %s", out)
+	}
 }
 
 const nginxConf = "error_log DIR/error.log;\npid DIR/pid;\nevents {}\nhttp {\n\taccess_log off;\n\tinclude conf.d/*.conf;\n\tinclude sites/*;\n}\n"

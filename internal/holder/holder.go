@@ -141,11 +141,17 @@ func (d Client) Do(ctx context.Context, method, path string, in, out any) error 
 // Stream sends a request like Do, and returns the response to be read as it arrives, and closed.
 func (d Client) Stream(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	body, err := d.ask(ctx, method, path, in)
+	if own, is := err.(ownError); is {
+		return nil, own.error
+	}
 	if err != nil && err != ErrNoHolder {
 		return nil, fmt.Errorf("ask the process that has %s open: %w", d.State, err)
 	}
 	return body, err
 }
+
+// An ownError is an error of Held: no process was asked.
+type ownError struct{ error }
 
 func (d Client) ask(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	socket, err := SocketPath(d.State)
@@ -183,7 +189,7 @@ func (d Client) ask(ctx context.Context, method, path string, in any) (io.ReadCl
 		held, heldErr := d.Held()
 		switch {
 		case heldErr != nil:
-			return nil, heldErr
+			return nil, ownError{heldErr}
 		case !held:
 			return nil, ErrNoHolder
 		case time.Since(begin) > connectTimeout:

@@ -10,21 +10,21 @@ type Predictions struct {
 	Wrong float32 `json:"wrong"`
 }
 
-// judgedNear is how many times earlier or later than predicted a visit may be to judge a prediction. A visit long before can hardly find
-// a change, and one long after can hardly miss it, whatever was predicted.
+// judgedNear is how many times earlier or later than predicted a visit may be to prove a prediction right. A visit long before can hardly
+// find a change, and one long after can hardly miss it, whatever was predicted. To find the contrary proves it wrong at any time.
 const judgedNear = 3
 
-// Visited judges the prediction for a page by a visit, given the history before it: it was right if the page had changed and was to
-// change by then, or neither.
+// Visited judges the prediction for a page by a visit, given the history before it: it was wrong if the page had changed and was not to
+// change by then, or the other way round.
 func (p *Predictions) Visited(before *History, at time.Time, changed bool) {
 	lasts, since := span(before.Last, before.Heard.Expires), span(before.Last, at)
 	switch {
-	case before.Visits <= 0 || lasts == 0 || since < lasts/judgedNear || since/judgedNear > lasts:
+	case before.Visits <= 0 || lasts == 0 || since == 0:
 		return
-	case changed == (since >= lasts):
-		p.Right++
-	default:
+	case changed != (since >= lasts):
 		p.Wrong++
+	case since >= lasts/judgedNear && since/judgedNear <= lasts:
+		p.Right++
 	}
 	forget(manyJudged, &p.Right, &p.Wrong)
 }

@@ -14,7 +14,7 @@ func predicted(lasts time.Duration) fresh.History {
 	return h
 }
 
-// A visit judges a prediction if it comes about when the page was to change.
+// A visit proves a prediction right if it comes about when the page was to change, and wrong at any time.
 func TestPredictionsAreJudged(t *testing.T) {
 	h := predicted(3 * day)
 	for _, c := range []struct {
@@ -24,8 +24,9 @@ func TestPredictionsAreJudged(t *testing.T) {
 	}{
 		{2 * day, false, 1, 0}, {2 * day, true, 0, 1},
 		{3 * day, true, 1, 0}, {3 * day, false, 0, 1}, {9 * day, true, 1, 0},
-		{23 * time.Hour, false, 0, 0}, {23 * time.Hour, true, 0, 0}, // too early to find a change
-		{10 * day, true, 0, 0}, {-day, true, 0, 0}, // too late to miss one, and a clock that goes back
+		{23 * time.Hour, false, 0, 0}, {10 * day, true, 0, 0}, // too early to find a change, and too late to miss one
+		{23 * time.Hour, true, 0, 1}, {10 * day, false, 0, 1},
+		{-day, true, 0, 0}, {-day, false, 0, 0}, // a clock that goes back
 	} {
 		var p fresh.Predictions
 		if p.Visited(&h, epoch.Add(c.after), c.changed); p != (fresh.Predictions{Right: c.right, Wrong: c.wrong}) {
@@ -48,6 +49,19 @@ func TestPredictionsAreJudged(t *testing.T) {
 	p.Visited(&fresh.History{}, epoch.Add(day), true)
 	if p != (fresh.Predictions{}) {
 		t.Errorf("without a prediction: %+v", p)
+	}
+}
+
+// A site tells caches to ask again after a minute, or never, for pages that change now and then. Some of its headers happen to be right.
+func TestLifetimesForCachesAreWorthless(t *testing.T) {
+	p := fresh.Predictions{Right: 30}
+	minute, year := predicted(time.Minute), predicted(365*day)
+	for i := range 100 {
+		p.Visited(&minute, epoch.Add(2*day), i%3 == 0)
+		p.Visited(&year, epoch.Add(2*day), i%3 == 0)
+	}
+	if p.Right > p.Wrong {
+		t.Errorf("they count: %+v", p)
 	}
 }
 

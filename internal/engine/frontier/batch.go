@@ -63,15 +63,15 @@ func (f *Frontier) Batch(now int64, o BatchOptions) ([]SiteEntries, error) {
 
 func (f *Frontier) batch(now int64, o BatchOptions) ([]SiteEntries, error) {
 	f.now = max(f.now, now)
-	if err := f.settle(); err != nil {
+	if err := f.promote(f.now, 2*o.Size); err != nil {
 		return nil, err
 	}
-	if err := f.promote(f.now, 2*o.Size); err != nil {
+	if err := f.settle(1); err != nil { // after promote: pages get cash while they wait
 		return nil, err
 	}
 	b := batch{left: o.Size, at: map[SiteID]int{}}
 	read, take := f.refresh, f.takeBest
-	if !f.isSmall(&o) {
+	if !f.ranking.isSmall(o.Size, len(f.sites.list)) {
 		f.ranking.discard()
 		read, take = f.look, f.takeRounds
 	}
@@ -95,9 +95,13 @@ type batch struct {
 // takeFirst takes the pages requested by First.
 func (f *Frontier) takeFirst(b *batch, o *BatchOptions) {
 	rest := f.line.entries[:0]
-	for _, e := range f.line.entries {
+	for n, e := range f.line.entries {
+		if b.left == 0 {
+			rest = append(rest, f.line.entries[n:]...)
+			break
+		}
 		i, ok := b.at[e.Site]
-		if b.left == 0 || ok && len(b.list[i].Entries) >= o.SameSite || o.skips(e.Site) || f.speed(e.Site).Busy {
+		if ok && len(b.list[i].Entries) >= o.SameSite || o.skips(e.Site) || f.o.speed(e.Site).Busy {
 			rest = append(rest, e)
 			continue
 		}

@@ -3,6 +3,7 @@ package frontier_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -23,9 +24,11 @@ type world struct {
 	site     map[PageID]SiteID
 	speed    map[SiteID]frontier.Speed
 	out      map[PageID]bool
-	first    []PageID
 	now      int64
 	per      int // see Small
+
+	// For a Sharer: what pages have, and what waiting ones had before a restart.
+	cash, kept map[PageID]float32
 }
 
 // The two ways to make a batch: with a heap of the sites, and from a list of all.
@@ -36,7 +39,8 @@ const (
 
 func newWorld(t *testing.T, s frontier.Strategy, o *frontier.Options, per int, seed uint64) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), strategy: s, options: o, store: &frontier.MemoryStore{}, per: per,
-		facts: map[PageID]frontier.Facts{}, site: map[PageID]SiteID{}, speed: map[SiteID]frontier.Speed{}, out: map[PageID]bool{}, now: 1000}
+		facts: map[PageID]frontier.Facts{}, site: map[PageID]SiteID{}, speed: map[SiteID]frontier.Speed{}, out: map[PageID]bool{}, now: 1000,
+		cash: map[PageID]float32{}, kept: map[PageID]float32{}}
 	w.restart()
 	return w
 }
@@ -100,16 +104,59 @@ func (w *world) restart() {
 		w.t.Fatal(err)
 	}
 	f.Small(w.per)
+	f.ExactMeans()
 	for id := range w.speed {
 		f.Moved(id)
 	}
 	w.front = f
 	clear(w.out)
-	w.first = nil
+	for p := range w.facts {
+		e, _ := w.store.Entry(p)
+		w.cash[p], w.kept[p] = e.Rank, 0
+		if e.At != 0 {
+			w.cash[p], w.kept[p] = 0, e.Rank
+		}
+	}
 }
 
+func (w *world) shares() bool { _, ok := w.strategy.(frontier.Sharer); return ok }
+
+// entry is a page's. Under a Sharer its rank may be of any age.
 func (w *world) entry(p PageID, at int64) Entry {
+	if w.shares() {
+		old, _ := w.store.Entry(p)
+		return Entry{Page: p, Site: w.site[p], Rank: old.Rank, At: at}
+	}
 	return Entry{Page: p, Site: w.site[p], Rank: w.strategy.Page(w.facts[p]), At: at}
+}
+
+// pay has a page pass on what the strategy says; setRanks gives pages any ranks.
+func (w *world) pay() {
+	from, fresh := w.page(), float32(w.rng.IntN(2))
+	var to []PageID
+	for range w.rng.IntN(6) {
+		to = append(to, w.page())
+	}
+	if err := w.front.Share(from, fresh, to); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range to {
+		if _, counts := w.strategy.(frontier.BacklinkCount); counts {
+			w.cash[p] += fresh
+		}
+	}
+}
+
+func (w *world) setRanks() {
+	ranks := map[PageID]float32{}
+	for range w.rng.IntN(10) {
+		p := w.page()
+		ranks[p] = float32(w.rng.IntN(9))
+		w.cash[p], w.kept[p] = ranks[p], 0
+	}
+	if err := w.front.SetRanks(maps.All(ranks)); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // find makes n new pages known.
@@ -177,16 +224,20 @@ func (w *world) visit(list []frontier.SiteEntries) {
 
 // brute computes a batch by its definition, without regard to cost.
 func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
-	for p := range w.facts {
-		if e, ok := w.store.Entry(p); ok && e.At != 0 && e.At <= w.now {
-			e.At = 0
-			w.store.Put(e)
-			w.front.Add([]Entry{e}) // as Promote would have told
-		}
-	}
 	queues := map[SiteID][]Entry{}
 	for p := range w.facts {
-		if e, ok := w.store.Entry(p); ok && e.At == 0 && !w.out[p] {
+		e, ok := w.store.Entry(p)
+		if !ok || e.At > w.now {
+			continue
+		}
+		if w.shares() {
+			if w.kept[p] > w.cash[p] {
+				w.cash[p] = w.kept[p]
+			}
+			w.kept[p] = 0
+			e.Rank = w.cash[p]
+		}
+		if e.At = 0; !w.out[p] {
 			queues[e.Site] = append(queues[e.Site], e)
 		}
 	}
@@ -240,19 +291,23 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 	return list
 }
 
-// strategies are those whose ranks the frontier does not change: for the others see order_test.go and cash_test.go. What
+// strategies are those whose ranks are easy to compute: for the others see order_test.go and cash_test.go. What
 // is tested is that batches follow the ranks, not the ranks: tests of client/collection do that.
-func strategies() []frontier.Strategy {
-	return []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.ManifestFirst{},
+func strategies(t *testing.T) []frontier.Strategy {
+	computed, err := frontier.Named("batch-pagerank", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.ManifestFirst{}, frontier.BacklinkCount{}, computed,
 		frontier.Random(7), frontier.Random(8), frontier.Profit{}, frontier.Performance{}, frontier.CrawlAbility{}}
 }
 
-// After any sequence of finds, changes, visits, returns and restarts, with memory of
+// After any sequence of finds, changes, visits, returns, payments and restarts, with memory of
 // any size, a batch has the entries that a sort of all entries would put first,
 // whether it is made with a heap of the sites or from a list of all.
 func TestBatchMatchesBruteForce(t *testing.T) {
-	for _, s := range strategies() {
-		for _, o := range []*frontier.Options{nil, {Memory: 1, PerSite: 1}, {Memory: 40, PerSite: 7}} {
+	for _, s := range strategies(t) {
+		for _, o := range []*frontier.Options{{Step: 1}, {Step: 1, Memory: 1, PerSite: 1}, {Step: 1, Memory: 40, PerSite: 7}} {
 			for _, per := range []int{byHeap, byList, 2} { // with 2 the ways alternate
 				t.Run(fmt.Sprintf("%s/%v/%d", s.Name(), o, per), func(t *testing.T) {
 					for seed := range uint64(12) {
@@ -285,6 +340,7 @@ func (w *world) step(step int) {
 		if e, ok := w.store.Entry(p); ok {
 			w.store.Remove(p)
 			w.front.Drop([]Entry{e})
+			w.kept[p] = 0
 		}
 	case 4:
 		if w.rng.IntN(4) == 0 {
@@ -294,6 +350,14 @@ func (w *world) step(step int) {
 		if id := SiteID(1 + w.rng.IntN(12)); len(w.speed) > 0 {
 			w.speed[id] = someSpeed(w.rng)
 			w.front.Moved(id)
+		}
+	case 6:
+		if w.shares() {
+			w.pay()
+		}
+	case 7:
+		if w.shares() {
+			w.setRanks()
 		}
 	}
 	w.now += int64(w.rng.IntN(10))

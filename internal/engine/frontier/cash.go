@@ -17,12 +17,14 @@ type book struct {
 	kind     computed         // the strategy, if it is of that kind: pages with a rank of their own get no cash
 	ranks    []float32        // sorted: those that are drawn
 	rows     map[PageID]*rows // by the first page of each, divided by perRows
-	bank     float64          // cash of pages without links, and rounding errors
-	total    float64          // the pages' cash
+	bank     float64          // cash of pages without links, and rounding errors, by which it may be below 0
 	dirty    []PageID         // pages whose rank no longer matches their cash; some may have been settled since
 }
 
 const perRows = 4096
+
+// perRerank is how many pages move in one transaction of the store, which may need a kilobyte of memory for each.
+const perRerank = 10_000
 
 // rows are the accounts of perRows consecutive pages.
 type rows struct {
@@ -77,16 +79,10 @@ func (b *book) at(p PageID) row {
 
 func (r row) ready() bool { return r.rank[r.i] == r.rank[r.i] }
 
-// set replaces a page's cash.
-func (b *book) set(r row, cash float32) {
-	b.total += float64(cash) - float64(r.cash[r.i])
-	r.cash[r.i] = cash
-}
-
 // pay adds to a page's cash; the rounding error goes to the bank, so that the sum stays the same.
 func (b *book) pay(r row, amount float64) {
 	old := r.cash[r.i]
-	b.set(r, float32(min(float64(old)+amount, math.MaxFloat32)))
+	r.cash[r.i] = float32(min(float64(old)+amount, math.MaxFloat32))
 	b.bank += amount - (float64(r.cash[r.i]) - float64(old))
 }
 
@@ -100,7 +96,7 @@ func (b *book) enter(s *site, x item) {
 	if r.site[r.i] == 0 { // not seen yet: after a restart its rank is all that is left
 		r.site[r.i] = s.id
 		if c := b.strategy.Cash(x.rank); c > r.cash[r.i] && !r.ranked.get(r.i) {
-			b.set(r, c)
+			r.cash[r.i] = c
 			r.ranked.set(r.i, b.kind.unknown == fromFirst)
 		}
 		b.draw(r, x.page)
@@ -129,14 +125,14 @@ func (b *book) touch(r row, p PageID, step float32) {
 }
 
 // Share records that a page was fetched, and which pages it links to. With OPIC it distributes to them in equal
-// parts all cash that the page got since its last Share, plus fresh, which is new cash: 1 at its first visit,
-// since all pages begin with equal cash (L06), and 0 later. A page listed twice gets two parts, and the page
-// itself may be among them. A Sharer whose pages keep their cash passes on, at the first visit alone, what its Pass
-// returns.
+// parts all cash that the page got since its last Share (L06); a page with links that got none, since no page
+// that was fetched leads to it, distributes fresh instead, which is new cash. A page listed twice gets two parts,
+// and the page itself may be among them. A Sharer whose pages keep their cash passes on what its Pass returns, if
+// fresh is above 0. So fresh is 1 at a page's first visit, and 0 later.
 //
 // The cash of a page without links goes to a bank, and every page with links distributes a thousandth of the
 // bank with its own cash: so dangling cash reaches the pages that the next thousand pages link to, and the
-// sum of the cash of the pages and the bank is the sum of all fresh ever given.
+// sum of the cash of the pages and the bank is what the start pages had, and all fresh distributed.
 //
 // Pages move in the queue when their cash has grown by Options.Step, all together at the next Batch, or here
 // if they are very many; the error is the store's. Without a Sharer nothing happens.
@@ -152,15 +148,18 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 	switch {
 	case b.keeps:
 	case len(to) == 0:
-		b.bank += amount + granted(fresh)
+		b.bank += amount
 		amount = 0
 	default:
-		loan := b.bank * toLenders
+		if amount == 0 {
+			amount = granted(fresh)
+		}
+		loan := max(0, b.bank) * toLenders
 		b.bank -= loan
-		amount += granted(fresh) + loan
+		amount += loan
 	}
 	each, kept := b.strategy.Pass(amount, len(to))
-	b.set(r, float32(kept))
+	r.cash[r.i] = float32(kept)
 	b.touch(r, from, 1) // it may be back in the queue already
 	for _, p := range to {
 		r := b.at(p)
@@ -173,7 +172,7 @@ func (f *Frontier) Share(from PageID, fresh float32, to []PageID) error {
 			r.ranked.set(r.i, true)
 		}
 	}
-	if err := f.settleMany(); err != nil {
+	if err := f.settle(veryMany); err != nil {
 		return fmt.Errorf("share cash: %w", err)
 	}
 	return nil
@@ -187,18 +186,23 @@ func granted(fresh float32) float64 {
 	return 0
 }
 
-// settleMany settles if very many pages are dirty.
-func (f *Frontier) settleMany() error {
-	if len(f.cash.dirty) < 1<<18 {
-		return nil
+// Settle moves the pages whose cash has grown, as the next Batch would. A Frontier that is not used any more
+// must be settled, or the cash of the last pages is lost.
+func (f *Frontier) Settle() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.settle(1); err != nil {
+		return fmt.Errorf("move pages: %w", err)
 	}
-	return f.settle()
+	return nil
 }
 
-// settle gives the dirty pages the ranks that match their cash.
-func (f *Frontier) settle() error {
+const veryMany = 1 << 18
+
+// settle gives the dirty pages the ranks that match their cash, if they are many enough.
+func (f *Frontier) settle(many int) error {
 	b := f.cash
-	if b == nil || len(b.dirty) == 0 {
+	if b == nil || len(b.dirty) < many {
 		return nil
 	}
 	var old, moved []Entry
@@ -214,9 +218,6 @@ func (f *Frontier) settle() error {
 		}
 	}
 	b.dirty = b.dirty[:0]
-	if len(old) == 0 {
-		return nil
-	}
 	bySite := func(x, y Entry) int {
 		if c := cmp.Compare(x.Site, y.Site); c != 0 {
 			return c
@@ -225,21 +226,22 @@ func (f *Frontier) settle() error {
 	}
 	slices.SortFunc(old, bySite)
 	slices.SortFunc(moved, bySite)
-	if err := f.store.Rerank(old, moved); err != nil {
-		for _, e := range old { // retry at the next settle
-			if r := b.at(e.Page); !r.dirty.set(r.i, true) {
-				b.dirty = append(b.dirty, e.Page)
+	for len(old) > 0 {
+		n := min(len(old), perRerank)
+		if err := f.store.Rerank(old[:n], moved[:n]); err != nil {
+			for _, e := range old { // retry at the next settle
+				if r := b.at(e.Page); !r.dirty.set(r.i, true) {
+					b.dirty = append(b.dirty, e.Page)
+				}
 			}
+			return err
 		}
-		return err
-	}
-	for i, e := range moved {
-		r := b.at(e.Page)
-		r.rank[r.i] = e.Rank
-		s := f.site(e.Site)
-		f.held -= s.drop(item{e.Page, old[i].Rank})
-		f.held += s.add(item{e.Page, e.Rank})
-		f.mark(s)
+		for i, e := range moved[:n] {
+			s := f.site(e.Site)
+			f.held -= s.drop(item{e.Page, old[i].Rank})
+			f.put(s, item{e.Page, e.Rank})
+		}
+		old, moved = old[n:], moved[n:]
 	}
 	f.spill()
 	return nil

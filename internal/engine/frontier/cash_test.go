@@ -33,10 +33,13 @@ func newEconomy(rng *rand.Rand, n int) *economy {
 func (e *economy) site(p PageID) SiteID { return SiteID(p%7 + 1) }
 
 func (e *economy) share(from PageID, fresh float64) {
-	e.granted += fresh
-	amount := e.cash[from] + fresh
+	amount := e.cash[from]
 	e.cash[from] = 0
 	if to := e.links[from]; len(to) > 0 {
+		if amount == 0 {
+			amount = fresh
+			e.granted += fresh
+		}
 		amount += e.bank / 1000
 		e.bank -= e.bank / 1000
 		for _, p := range to {
@@ -87,7 +90,9 @@ func TestCashIsConserved(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			e := newEconomy(rng, 600)
 			for p := PageID(1); p <= 4; p++ {
-				e.store.Put(Entry{Page: p, Site: e.site(p)})
+				e.store.Put(Entry{Page: p, Site: e.site(p), Rank: frontier.OPIC{}.Page(frontier.Facts{Start: true})})
+				e.cash[p] = 1
+				e.granted++
 			}
 			f, err := frontier.New(frontier.OPIC{}, &e.store, &o)
 			if err != nil {
@@ -292,6 +297,95 @@ func TestCashAfterRestart(t *testing.T) {
 	}
 	if got, bank := f.Cash(); !near(got, queued) || bank != 0 {
 		t.Errorf("pages have %v and the bank %v; the queue's ranks are %v together", got, bank, queued)
+	}
+}
+
+// Rounding may leave the bank with less than nothing: then it lends nothing, or pages would owe it.
+func TestNoPageHasLessThanNothing(t *testing.T) {
+	var store frontier.MemoryStore
+	store.Put(Entry{Page: 1, Site: 1, Rank: 1})
+	for p := PageID(2); p <= 9; p++ {
+		store.Put(Entry{Page: p, Site: 1})
+	}
+	f := front(t, frontier.OPIC{}, &store)
+	if err := f.Share(1, 1, []PageID{2, 3, 4}); err != nil {
+		t.Fatal(err)
+	}
+	if _, bank := f.Cash(); bank >= 0 {
+		t.Fatalf("a third is rounded up, but the bank has %v", bank)
+	}
+	if err := f.Share(9, 0, []PageID{5, 6}); err != nil { // it has nothing
+		t.Fatal(err)
+	}
+	if got := batch(t, f, 0, frontier.BatchOptions{}); !slices.Equal(got, []PageID{2, 3, 4, 1, 5, 6, 7, 8, 9}) {
+		t.Errorf("the order is %v", got)
+	}
+}
+
+// A reranker counts how many pages are moved at a time.
+type reranker struct {
+	frontier.MemoryStore
+	calls, most int
+}
+
+func (r *reranker) Rerank(old, new []Entry) error {
+	r.calls++
+	r.most = max(r.most, len(old))
+	return r.MemoryStore.Rerank(old, new)
+}
+
+// However many pages move, neither one transaction nor the memory of their site grows beyond its limit.
+func TestManyPagesMove(t *testing.T) {
+	const n = 400_000
+	var store reranker
+	for p := PageID(1); p <= n; p++ {
+		store.Put(Entry{Page: p, Site: 1})
+	}
+	f, err := frontier.New(frontier.OPIC{}, &store, &frontier.Options{PerSite: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch(t, f, 0, frontier.BatchOptions{Size: 1})
+	err = f.SetRanks(func(yield func(PageID, float32) bool) {
+		for p := PageID(2); p <= n && yield(p, float32(p)); p++ {
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if store.calls == 0 {
+		t.Error("no page has moved before the next batch")
+	}
+	if got := batch(t, f, 0, frontier.BatchOptions{Size: 3}); !slices.Equal(got, []PageID{n, n - 1, n - 2}) {
+		t.Errorf("the first pages are %v", got)
+	}
+	if store.most > 10_000 || f.Held() > 200 {
+		t.Errorf("%d pages move at a time; %d are in memory", store.most, f.Held())
+	}
+}
+
+// What pages got since the last batch is stored by Settle, for the next Frontier. The cash of a page that waits moves it as
+// soon as it is due.
+func TestSettle(t *testing.T) {
+	var store frontier.MemoryStore
+	for p := PageID(1); p <= 3; p++ {
+		store.Put(Entry{Page: p, Site: SiteID(p)})
+	}
+	store.Put(Entry{Page: 4, Site: 4, At: 100})
+	f := front(t, frontier.OPIC{}, &store)
+	for _, to := range [][]PageID{{3, 4, 4}, {2}} {
+		if err := f.Share(1, 1, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	if got := batch(t, front(t, frontier.OPIC{}, &store), 1, frontier.BatchOptions{}); !slices.Equal(got, []PageID{2, 3, 1}) {
+		t.Errorf("after a restart the order is %v", got)
+	}
+	if got := batch(t, f, 100, frontier.BatchOptions{}); !slices.Equal(got, []PageID{2, 4, 3, 1}) {
+		t.Errorf("the order is %v", got)
 	}
 }
 

@@ -9,7 +9,12 @@ func (f *Frontier) Cash() (pages, bank float64) {
 	if f.cash == nil {
 		return 0, 0
 	}
-	return f.cash.total, f.cash.bank
+	for _, rows := range f.cash.rows {
+		for _, cash := range rows.cash {
+			pages += float64(cash)
+		}
+	}
+	return pages, f.cash.bank
 }
 
 // Sites returns how many sites have pages that are due now.
@@ -44,4 +49,11 @@ func (f *Frontier) Small(sitesPerPage int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ranking.sitesPerPage = sitesPerPage
+}
+
+// ExactMeans makes sites of unknown speed follow every change of the means.
+func (f *Frontier) ExactMeans() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ranking.speeds.step = 1
 }

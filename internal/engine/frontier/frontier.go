@@ -24,6 +24,7 @@ type Facts struct {
 	Value float32 // what the policy expects a visit to gain, see package fresh
 	Cash  float32 // for a Sharer: what other pages have given it, or its rank as computed outside
 	Told  bool    // a manifest, a push or a person announced it, and it is still to be fetched
+	Start bool    // a person named it, and it was not known before
 }
 
 // A Strategy ranks pages and sites. Page is called when an entry is made or changes, Site whenever the

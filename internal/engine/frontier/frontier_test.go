@@ -161,36 +161,39 @@ func TestOnDemandPageDeepInQueue(t *testing.T) {
 // Batches are made while visits are recorded: between a commit and the Done
 // and Add that report it the store is ahead of the frontier.
 func TestBatchBetweenCommitAndDone(t *testing.T) {
-	var store frontier.MemoryStore
-	for p := PageID(1); p <= 3; p++ {
-		store.Put(Entry{Page: p, Site: 1})
-	}
-	f := front(t, nil, &store)
-	if got := batch(t, f, 0, frontier.BatchOptions{}); len(got) != 3 {
-		t.Fatalf("the batch is %v", got)
-	}
-	store.Remove(1) // the visits, which found pages 4 and 5
-	store.Remove(2)
-	store.Remove(3)
-	if got := batch(t, f, 0, frontier.BatchOptions{}); len(got) != 0 {
-		t.Errorf("all pages are handed out, and %v again", got)
-	}
-	found := []Entry{{Page: 4, Site: 1}, {Page: 5, Site: 1}}
-	for _, e := range found {
-		store.Put(e)
-	}
-	early := batch(t, f, 0, frontier.BatchOptions{Size: 1})
-	f.Done([]PageID{1, 2, 3})
-	f.Add(found)
-	if n := f.Len(); n != 2-len(early) {
-		t.Errorf("%d pages are left", n)
-	}
-	late := batch(t, f, 0, frontier.BatchOptions{})
-	if all := slices.Sorted(slices.Values(append(early, late...))); !slices.Equal(all, []PageID{4, 5}) {
-		t.Errorf("the found pages come as %v and %v", early, late)
-	}
-	if f.Len() != 0 || f.Out() != 2 || f.Sites() != 0 {
-		t.Errorf("%d are left, %d are out, of %d sites", f.Len(), f.Out(), f.Sites())
+	for _, per := range []int{byHeap, byList} {
+		var store frontier.MemoryStore
+		for p := PageID(1); p <= 3; p++ {
+			store.Put(Entry{Page: p, Site: 1})
+		}
+		f := front(t, nil, &store)
+		f.Small(per)
+		if got := batch(t, f, 0, frontier.BatchOptions{}); len(got) != 3 {
+			t.Fatalf("the batch is %v", got)
+		}
+		store.Remove(1) // the visits, which found pages 4 and 5
+		store.Remove(2)
+		store.Remove(3)
+		if got := batch(t, f, 0, frontier.BatchOptions{}); len(got) != 0 {
+			t.Errorf("all pages are handed out, and %v again", got)
+		}
+		found := []Entry{{Page: 4, Site: 1}, {Page: 5, Site: 1}}
+		for _, e := range found {
+			store.Put(e)
+		}
+		early := batch(t, f, 0, frontier.BatchOptions{Size: 1})
+		f.Done([]PageID{1, 2, 3})
+		f.Add(found)
+		if n := f.Len(); n != 2-len(early) {
+			t.Errorf("%d pages are left", n)
+		}
+		late := batch(t, f, 0, frontier.BatchOptions{})
+		if all := slices.Sorted(slices.Values(append(early, late...))); !slices.Equal(all, []PageID{4, 5}) {
+			t.Errorf("the found pages come as %v and %v", early, late)
+		}
+		if f.Len() != 0 || f.Out() != 2 || f.Sites() != 0 {
+			t.Errorf("%d are left, %d are out, of %d sites", f.Len(), f.Out(), f.Sites())
+		}
 	}
 }
 

@@ -47,9 +47,8 @@ type ranking struct {
 
 func (r *ranking) discard() { r.heap, r.moved, r.current = nil, nil, false }
 
-func (f *Frontier) isSmall(o *BatchOptions) bool {
-	per := f.ranking.sitesPerPage
-	return per == 0 || o.Size <= len(f.sites.list)/per
+func (r *ranking) isSmall(size, sites int) bool {
+	return r.sitesPerPage == 0 || size <= sites/r.sitesPerPage
 }
 
 // mark records that the standing of a site may have changed.
@@ -62,7 +61,7 @@ func (f *Frontier) mark(s *site) {
 
 // stand computes the precedence of a site; false means that it has no page to give now.
 func (f *Frontier) stand(s *site) (bool, error) {
-	speed := f.speed(s.id)
+	speed := f.o.speed(s.id)
 	if s.left() <= 0 || speed.Busy {
 		return false, nil
 	}

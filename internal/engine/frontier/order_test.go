@@ -153,17 +153,20 @@ func (w *smallWeb) fetch(x *node) {
 	links := float64(len(x.links))
 	switch w.order {
 	case "opic":
-		w.granted++
 		had := float64(x.held)
 		x.held = 0
 		if links == 0 {
-			w.bank += had + 1
+			w.bank += had
 			return
 		}
-		loan := w.bank * .001
+		if had == 0 {
+			had = 1
+			w.granted++
+		}
+		loan := max(0, w.bank) * .001
 		w.bank -= loan
 		for _, to := range x.links {
-			w.give(to, (had+(1+loan))/links)
+			w.give(to, (had+loan)/links)
 		}
 	case "backlink-count":
 		for _, to := range x.links {
@@ -189,6 +192,10 @@ func (w *smallWeb) find(links []int, depth int) (found []*node) {
 		}
 		w.found = append(w.found, i)
 		x.id, x.depth = PageID(len(w.found)), depth
+		if w.order == "opic" && depth == 0 {
+			x.held = 1
+			w.granted++
+		}
 		if strings.HasPrefix(w.order, "historical") {
 			if x.old > 0 {
 				x.held, x.settled = x.old, true
@@ -220,7 +227,7 @@ func (c *crawler) must(err error) {
 // reach makes pages known to the frontier, with the ranks that they have from the earlier crawl.
 func (c *crawler) reach(found []*node) {
 	for _, x := range found {
-		e := Entry{Page: x.id, Site: x.site, Rank: c.s.Page(frontier.Facts{Page: x.id, Depth: x.depth, Value: x.value, Told: x.told})}
+		e := Entry{Page: x.id, Site: x.site, Rank: c.s.Page(frontier.Facts{Page: x.id, Depth: x.depth, Value: x.value, Told: x.told, Start: x.depth == 0})}
 		c.store.Put(e)
 		c.front.Add([]Entry{e})
 		if strings.HasPrefix(c.order, "historical") && x.old > 0 {
@@ -343,6 +350,7 @@ func crawlSmallWeb(t *testing.T, s frontier.Strategy, seed uint64) {
 		t.Fatal(err)
 	}
 	f.Small([]int{byHeap, byList, 4}[seed/3%3])
+	f.ExactMeans()
 	c.front = f
 	c.crawl()
 	for _, i := range c.found {

@@ -14,9 +14,8 @@ type Options struct {
 	// PerSite bounds the entries of one site in memory. Zero means 1,000.
 	PerSite int
 
-	// Step is the factor by which the cash of a page must grow before the page moves in the queue, and the mean
-	// speed of the sites must change before those of unknown speed move, at least 1. With 1 the order is exact.
-	// Zero means 2: not every link moves a page.
+	// Step is the factor by which the cash of a page must grow before the page moves in the queue, at least 1.
+	// With 1 every payment moves it, and the order is exact. Zero means 2.
 	Step float32
 
 	// Speed returns what is known of a site's speed; nil means that nothing is. It is called whenever the place

@@ -57,11 +57,14 @@ func (f *Frontier) SetRanks(ranks iter.Seq2[PageID, float32]) error {
 	for p, rank := range ranks {
 		r := b.at(p)
 		rank = min(max(0, number(rank)), math.MaxFloat32)
-		b.set(r, rank)
+		r.cash[r.i] = rank
 		r.ranked.set(r.i, true)
 		b.touch(r, p, 1)
 		if draws {
 			b.ranks = append(b.ranks, rank)
+		}
+		if err := f.settle(veryMany); err != nil {
+			return fmt.Errorf("set ranks: %w", err)
 		}
 	}
 	if draws {
@@ -74,7 +77,7 @@ func (f *Frontier) SetRanks(ranks iter.Seq2[PageID, float32]) error {
 			}
 		}
 	}
-	if err := f.settleMany(); err != nil {
+	if err := f.settle(veryMany); err != nil {
 		return fmt.Errorf("set ranks: %w", err)
 	}
 	return nil
@@ -86,6 +89,6 @@ func (b *book) draw(r row, p PageID) {
 		return
 	}
 	at := float64(Random(b.kind.seed).Page(Facts{Page: p})) * float64(len(b.ranks))
-	b.set(r, b.ranks[int(at)])
+	r.cash[r.i] = b.ranks[int(at)]
 	b.touch(r, p, 1)
 }

@@ -1,12 +1,10 @@
 package frontier
 
-import "math"
-
 // A Speed is what is known of how fast a site answers (Q06).
 type Speed struct {
 	// Connect is how long it takes to connect, and Response how long from a request to the end of its response,
-	// in seconds. 0 means that it is not known: then it is the mean of the sites where it is, or 1 s if it is
-	// known of none.
+	// in seconds. What is not between a microsecond and 1,000,000 s is not known: then it is the mean of the sites where
+	// it is, within a tenth, or 1 s if it is known of none.
 	Connect, Response float64
 
 	PerConnection int  // pages that the site sends over one connection; 0 means 50
@@ -65,9 +63,9 @@ func (f *Frontier) Moved(id SiteID) {
 	}
 }
 
-func (f *Frontier) speed(id SiteID) (s Speed) {
-	if f.o.Speed != nil {
-		s = f.o.Speed(id)
+func (o *Options) speed(id SiteID) (s Speed) {
+	if o.Speed != nil {
+		s = o.Speed(id)
 	}
 	return s
 }
@@ -76,18 +74,22 @@ func (f *Frontier) speed(id SiteID) (s Speed) {
 type speeds struct {
 	timed, summed     bool // it needs SiteFacts.Speed, and SiteFacts.Sum
 	connect, response mean
-	guesses           bool // some site in the heap depends on the means
+	guesses           bool    // some site in the heap depends on the means
+	step              float64 // by which a mean must change before those sites move
 }
+
+// meanStep is speeds.step. All sites of unknown speed move together, which must not happen at each measurement.
+const meanStep = 1.1
 
 func newSpeeds(s Strategy) speeds {
 	n, timed := s.(interface{ needsSum() bool })
-	return speeds{timed: timed, summed: timed && n.needsSum(), connect: newMean(), response: newMean()}
+	return speeds{timed: timed, summed: timed && n.needsSum(), connect: newMean(), response: newMean(), step: meanStep}
 }
 
 // measure counts what is known of a site in the means.
 func (f *Frontier) measure(id SiteID) {
 	if m := &f.ranking.speeds; m.timed {
-		s := f.speed(id)
+		s := f.o.speed(id)
 		m.connect.set(id, s.Connect)
 		m.response.set(id, s.Response)
 	}
@@ -107,8 +109,8 @@ func (m *speeds) guess(s *Speed) (guessed bool) {
 
 // followMeans uses the present means, by which sites of unknown speed move.
 func (f *Frontier) followMeans() {
-	m, step := &f.ranking.speeds, float64(f.o.Step)
-	connect, response := m.connect.follow(step), m.response.follow(step)
+	m := &f.ranking.speeds
+	connect, response := m.connect.follow(m.step), m.response.follow(m.step)
 	if !connect && !response || !m.guesses {
 		return
 	}
@@ -130,7 +132,8 @@ type mean struct {
 
 func newMean() mean { return mean{of: map[SiteID]float64{}, used: 1} }
 
-func known(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
+// known reports whether x is a number of seconds that does not spoil a sum for the others.
+func known(x float64) bool { return x >= 1e-6 && x <= 1e6 }
 
 func (m *mean) set(id SiteID, x float64) {
 	m.sum -= m.of[id]

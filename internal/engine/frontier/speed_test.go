@@ -125,3 +125,57 @@ func TestPageByPageLooksAtFewSites(t *testing.T) {
 		t.Errorf("%d sites are considered for each page, of %d", each, sites)
 	}
 }
+
+// Measurements of some sites do not move all whose speed is not known, whatever Options.Step is; times beyond all measure do
+// not spoil the mean of the others.
+func TestMeanSpeed(t *testing.T) {
+	const sites = 1000
+	var store counter
+	for p := PageID(1); p <= sites; p++ {
+		store.Put(Entry{Page: p, Site: SiteID(p)})
+	}
+	speed := map[SiteID]frontier.Speed{}
+	f, err := frontier.New(frontier.Performance{}, &store, &frontier.Options{Step: 1, Speed: func(id SiteID) frontier.Speed { return speed[id] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Small(byHeap)
+	for i := range 500 {
+		id := SiteID(1 + i%50)
+		speed[id] = frontier.Speed{Connect: 2 + float64(i%7)/10, Response: 2 - float64(i%5)/10}
+		f.Moved(id)
+		if i == 50 { // all of them are known
+			store.sites = 0
+		}
+		f.Return(batch(t, f, 1, frontier.BatchOptions{Size: 1}))
+	}
+	if store.sites > 10*sites {
+		t.Errorf("%d sites were considered, of %d, for 450 measurements", store.sites, sites)
+	}
+	for _, x := range []float64{1e300, math.Inf(1), math.NaN(), -1, 5e-324, 0, 1e6, 1e-6} {
+		for id := SiteID(1); id <= 50; id++ {
+			speed[id] = frontier.Speed{Connect: x, Response: x}
+			f.Moved(id)
+		}
+		f.Return(batch(t, f, 1, frontier.BatchOptions{Size: 1}))
+	}
+	for id := SiteID(1); id <= 50; id++ {
+		speed[id] = frontier.Speed{Connect: 3, Response: 3}
+		f.Moved(id)
+	}
+	speed[1] = frontier.Speed{Connect: 3.1, Response: 3.1}
+	speed[2] = frontier.Speed{Connect: 2.9, Response: 2.9}
+	f.Moved(1)
+	f.Moved(2)
+	place := map[SiteID]int{}
+	list, err := f.Batch(1, frontier.BatchOptions{Size: 2 * sites})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range list {
+		place[s.Site] = i
+	}
+	if a, b, c := place[2], place[sites], place[1]; !(a < b && b < c) {
+		t.Errorf("a site of unknown speed is number %d, one that is faster than the mean %d, one that is slower %d", b, a, c)
+	}
+}

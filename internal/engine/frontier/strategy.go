@@ -33,11 +33,17 @@ func (LargerSites) Name() string             { return "larger-sites-first" }
 func (LargerSites) Page(Facts) float32       { return 0 }
 func (LargerSites) Site(s SiteFacts) float32 { return float32(s.Ready) }
 
-// OPIC fetches first the page that got most cash from the fetched pages, whatever its site (L06).
+// OPIC fetches first the page that got most cash from the fetched pages, whatever its site (L06). It begins with equal
+// cash for all start pages.
 type OPIC struct{}
 
-func (OPIC) Name() string              { return "opic" }
-func (OPIC) Page(f Facts) float32      { return f.Cash }
+func (OPIC) Name() string { return "opic" }
+func (OPIC) Page(f Facts) float32 {
+	if f.Start {
+		return 1
+	}
+	return f.Cash
+}
 func (OPIC) Site(s SiteFacts) float32  { return s.Best }
 func (OPIC) Cash(rank float32) float32 { return max(0, rank) }
 func (OPIC) Pass(cash float64, links int) (each, kept float64) {

@@ -150,10 +150,12 @@ func meansAll(sites []string) (bool, error) {
 	switch {
 	case len(sites) == 0:
 		return false, errors.New("no site is named: want the names of sites, or the one word \"all\"")
-	case len(sites) > 1 && slices.Contains(sites, All):
+	case strings.EqualFold(sites[0], All) && len(sites) == 1:
+		return true, nil
+	case slices.ContainsFunc(sites, func(name string) bool { return strings.EqualFold(name, All) }):
 		return false, errors.New("want the names of sites, or the one word \"all\", not both")
 	}
-	return sites[0] == All, nil
+	return false, nil
 }
 
 // Unknown returns which of the names that a person has just paused are those of none of the origins.
@@ -186,7 +188,7 @@ func siteOf(text string) (string, error) {
 		return bare(protocol.Origin(u)), nil
 	}
 	u, err := protocol.CanonicalURL("", "http://"+text+"/")
-	if host := hostOf(u); err == nil && host != "" && u == "http://"+host+"/" {
+	if host := hostOf(u); err == nil && bare(host) != "" && u == "http://"+host+"/" {
 		return bare(host), nil
 	}
 	return "", fmt.Errorf("%.200q: want an origin such as https://www.example.org, or a host name", text)

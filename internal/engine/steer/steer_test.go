@@ -57,7 +57,7 @@ func TestPauseAndResume(t *testing.T) {
 	if err := s.Resume([]string{"example.org"}); err == nil || !strings.Contains(err.Error(), "paused with others") {
 		t.Errorf("resume one of all: %v", err)
 	}
-	for _, names := range [][]string{nil, {}, {"all", "example.org"}, {"example.org", "all"}} {
+	for _, names := range [][]string{nil, {}, {"all", "example.org"}, {"example.org", "all"}, {"All", "example.org"}} {
 		before := s.Text()
 		if err := s.Pause(names); err == nil || !strings.Contains(err.Error(), "or the one word \"all\"") {
 			t.Errorf("pause %q: %v", names, err)
@@ -66,8 +66,11 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("resume %q: %v: %s", names, err, s.Text())
 		}
 	}
-	if err := s.Resume([]string{"all"}); err != nil || s.Set() {
+	if err := s.Resume([]string{"ALL"}); err != nil || s.Set() {
 		t.Errorf("resume all: %v: %+v", err, s)
+	}
+	if err := s.Pause([]string{"www."}); err == nil || s.Set() {
+		t.Errorf("pause a name of no letters: %v: %+v", err, s)
 	}
 	var many []string
 	for i := range 10_001 {

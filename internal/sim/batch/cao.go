@@ -20,19 +20,25 @@ const (
 // A Crawl is one of Cao's comparison. Shares at a third and at the middle are those at that part of the time in which breadth-first fetches nine tenths of the
 // pages: the others wait for a few slow servers, whatever the order.
 type Crawl struct {
-	Part         string    `json:"part"`
-	Name         string    `json:"name"`
-	Seconds      float64   `json:"seconds"`
-	Half         float64   `json:"half_seconds"` // until half of the pages are there
-	PagesThird   float64   `json:"pages_at_third"`
-	PagesMiddle  float64   `json:"pages_at_middle"`
-	HalfQuality  float64   `json:"quality_of_half_the_pages"`
-	ThirdQuality float64   `json:"quality_at_third"`
-	Middle       float64   `json:"quality_at_middle"`
-	Connections  int       `json:"connections"`
-	Gained       []float64 `json:"-"` // quality of the first pages, see Result.Gained
-	Run          Run       `json:"-"`
-	Result       *Result   `json:"-"`
+	Part         string  `json:"part"`
+	Name         string  `json:"name"`
+	Seconds      float64 `json:"seconds"`
+	Half         float64 `json:"half_seconds"` // until half of the pages are there
+	PagesThird   float64 `json:"pages_at_third"`
+	PagesMiddle  float64 `json:"pages_at_middle"`
+	HalfQuality  float64 `json:"quality_of_half_the_pages"`
+	ThirdQuality float64 `json:"quality_at_third"`
+	Middle       float64 `json:"quality_at_middle"`
+	Connections  int     `json:"connections"`
+	Run          Run     `json:"-"`
+	Like         int     `json:"-"` // the first crawl with the same Result, which need not be simulated again
+	Curves       []Point `json:"-"`
+}
+
+// A Point is of the three curves of the paper's section 5.3; pages and qualities are shares of all.
+type Point struct {
+	Seconds, Pages, Quality float64 // what is there after so many seconds
+	Share, ShareQuality     float64 // a share of the pages, and the quality of so many
 }
 
 // Cao returns the crawls of the paper's sections 5.2 and 5.3 on a graph, and some of its section 6; the first is breadth-first.
@@ -43,30 +49,42 @@ func Cao(g *graph.Graph, robots int, seed uint64) (crawls []Crawl) {
 	add := func(part, name string, change func(r *Run)) {
 		r := base
 		change(&r)
-		crawls = append(crawls, Crawl{Part: part, Name: name, Run: r})
+		crawls = append(crawls, Crawl{Part: part, Name: name, Run: r, Like: len(crawls)})
 	}
+	like := func(i int) { crawls[len(crawls)-1].Like = i }
 	for _, x := range []struct {
 		part    string
 		quality []float64
 	}{{ByPagerank, pagerank}, {ByZipf, zipf}} {
-		for _, s := range []frontier.Strategy{frontier.BreadthFirst{}, frontier.Performance{}, frontier.Profit{}, frontier.CrawlAbility{}} {
+		for i, s := range []frontier.Strategy{frontier.BreadthFirst{}, frontier.Performance{}, frontier.Profit{}, frontier.CrawlAbility{}} {
 			name := s.Name()
 			if name == "profit" {
 				name = "quality"
 			}
 			add(x.part, name, func(r *Run) { r.Strategy, r.Quality = s, x.quality })
+			if i < 2 { // they do without the quality
+				like(i)
+			}
 		}
 	}
+	ability := len(crawls) - 1
 	add(byProtocol, "HTTP/1.0", func(r *Run) { r.AtOnce = 1 })
 	add(byProtocol, "persistent", func(*Run) {})
+	like(0)
 	add(byProtocol, "pipelined", func(r *Run) { r.Network.Pipelined = true })
 	for _, n := range []int{16, 32, 64, 96, 128, 192} {
 		add(byRobots, fmt.Sprint(n), func(r *Run) { r.Robots = n })
+		if n == robots {
+			like(0)
+		}
 	}
 	for i, learn := range []func(old, measured float64, before int) float64{Moving, Mean, Latest} {
 		add(byVariant, []string{"moving average", "mean speed", "latest speed"}[i], func(r *Run) {
 			r.Strategy, r.Quality, r.Learn = frontier.CrawlAbility{}, zipf, learn
 		})
+		if i == 0 {
+			like(ability)
+		}
 	}
 	add(byVariant, "best page alone", func(r *Run) { r.Strategy, r.Quality = bestAlone{}, zipf })
 	return crawls
@@ -80,18 +98,24 @@ func (b bestAlone) Site(s frontier.SiteFacts) float32 {
 	return b.CrawlAbility.Site(s)
 }
 
-// Measure fills in the shares, from the Result; whole is the time of breadth-first.
-func (r *Crawl) Measure(whole float64) {
-	x := r.Result
-	r.Gained = x.Gained(r.Run.Quality)
+// Measure fills in the shares and curves, from what happened in the crawl and in the first one, breadth-first.
+func (r *Crawl) Measure(x, first *Result) {
+	gained := x.Gained(r.Run.Quality)
 	r.Seconds, r.Half, r.Connections = x.Seconds, x.Until(.5), x.Connections
-	pages := func(at float64) (share, gained float64) {
-		n := x.Fetched(at)
-		return float64(n) / float64(len(x.Pages)), r.Gained[n]
+	at := func(seconds float64) (share, quality float64) {
+		n := x.Fetched(seconds)
+		return float64(n) / float64(len(x.Pages)), gained[n]
 	}
-	r.PagesThird, r.ThirdQuality = pages(whole / 3)
-	r.PagesMiddle, r.Middle = pages(whole / 2)
-	r.HalfQuality = r.Gained[len(x.Pages)/2]
+	whole := first.Until(.9)
+	r.PagesThird, r.ThirdQuality = at(whole / 3)
+	r.PagesMiddle, r.Middle = at(whole / 2)
+	r.HalfQuality = gained[len(x.Pages)/2]
+	for i := range 25 {
+		p := Point{Share: float64(i) / 24}
+		p.Seconds, p.ShareQuality = p.Share*first.Seconds, gained[int(p.Share*float64(len(x.Pages)))]
+		p.Pages, p.Quality = at(p.Seconds)
+		r.Curves = append(r.Curves, p)
+	}
 }
 
 // Ranks returns the ranks of servers that the formulas of the paper give, with 0.2 s to connect and 0.5 s to answer.

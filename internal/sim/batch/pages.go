@@ -39,17 +39,15 @@ func Sizes(pages, largest int) (sizes []int) {
 }
 
 // Of returns the pages of sites with these numbers of pages, all of the same size in bytes, without links. The first pages of all sites come
-// first, then the second ones, and so on.
+// first, then the second ones, and so on. The largest sites come first.
 func Of(sizes []int, bytes int) *graph.Graph {
 	g := &graph.Graph{Hosts: make([]string, len(sizes)), First: make([]uint32, 1)}
 	for level := 0; ; level++ {
 		n := g.Len()
-		for site, size := range sizes {
-			if size > level {
-				g.Host = append(g.Host, uint32(site))
-				g.Bytes = append(g.Bytes, uint32(bytes))
-				g.First = append(g.First, 0)
-			}
+		for site := 0; site < len(sizes) && sizes[site] > level; site++ {
+			g.Host = append(g.Host, uint32(site))
+			g.Bytes = append(g.Bytes, uint32(bytes))
+			g.First = append(g.First, 0)
 		}
 		if g.Len() == n {
 			return g

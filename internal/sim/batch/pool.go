@@ -29,8 +29,7 @@ func newPool(r *Run, servers []server, most []int) (p *pool, err error) {
 	for i := range p.speed {
 		p.speed[i].Pipelined = r.Network.Pipelined
 	}
-	// The mean of speeds counts for servers that are not known yet; all of them move when it has changed by a tenth.
-	o := frontier.Options{Step: 1.1, Speed: func(s frontier.SiteID) frontier.Speed { return p.speed[s-1] }}
+	o := frontier.Options{Speed: func(s frontier.SiteID) frontier.Speed { return p.speed[s-1] }}
 	if p.front, err = frontier.New(r.Strategy, &p.store, &o); err != nil {
 		return nil, err
 	}

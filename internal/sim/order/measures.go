@@ -59,6 +59,9 @@ type Score struct {
 	// Pages with equal Pagerank count as equal (L16). It is that of all pages: the paper's samples of 5,000 differ by some .02.
 	Tau float64 `json:"tau"`
 
+	// Taus has the tau of the first 10, 20 ... 100 hundredths of the pages, among themselves.
+	Taus []float64 `json:"tau_of_first_tenths"`
+
 	// Recall is the Pagerank of the first tenth of the pages, as a share of the most that a tenth of the pages can have. One late page
 	// does not decide it, as it decides after how many pages the whole best tenth is fetched (O33).
 	Recall float64 `json:"recall_of_first_tenth"`
@@ -79,7 +82,11 @@ func (w *Web) Score(pages []uint32) Score {
 	for i, p := range pages {
 		ranks[i] = w.rank(p)
 	}
-	s := Score{Recall: at(sums, .1) / at(best, .1), Tau: kendall(ranks), StopPages: 1, StopRank: 1}
+	s := Score{Recall: at(sums, .1) / at(best, .1), StopPages: 1, StopRank: 1}
+	for i := range 10 {
+		s.Tau = kendall(slices.Clone(ranks[:len(ranks)*(i+1)/10]))
+		s.Taus = append(s.Taus, s.Tau)
+	}
 	for i := range 101 {
 		s.Curve = append(s.Curve, at(sums, float64(i)/100))
 	}

@@ -34,6 +34,10 @@ type Run struct {
 	// are drawn by Seed; those of a smaller share tell under a greater one, too.
 	Tell float64
 
+	// Rest is after how many pages of other sites, at least, one of the same site follows: the wait between requests to a site, in pages. A
+	// robot that knows no page elsewhere waits.
+	Rest int
+
 	Seed uint64 // of all random numbers
 }
 
@@ -81,6 +85,8 @@ type crawl struct {
 	ranks    []float64           // computed last; nil: never
 	found    []frontier.Entry    // new or changed since the last add
 	targets  []frontier.PageID   // of the links of the present page
+	clock    int                 // pages fetched, or waited for
+	free     []int               // from when on the pages of a host may be fetched
 }
 
 // pages are what a crawl knows of each page.
@@ -94,7 +100,7 @@ type pages struct {
 
 func (r Run) begin() (*crawl, error) {
 	n := r.Web.Graph.Len()
-	c := &crawl{run: r, order: make([]uint32, 0, n), tells: r.tells(), ranking: r.Order == "batch-pagerank" || r.Order == "partial-pagerank",
+	c := &crawl{run: r, free: make([]int, len(r.Web.Graph.Hosts)), order: make([]uint32, 0, n), tells: r.tells(), ranking: r.Order == "batch-pagerank" || r.Order == "partial-pagerank",
 		pages: pages{id: make([]frontier.PageID, n), byID: make([]uint32, 1, n+1), depth: make([]int32, n), fetched: make([]bool, n), told: make([]bool, n)}}
 	for i := range c.pages.depth {
 		c.pages.depth[i] = -1
@@ -171,6 +177,22 @@ func (r Run) tells() map[uint32][]uint32 {
 	return tells
 }
 
+// Named returns by how much the area under the curve of a crawl grows if a page counts for half from when a manifest has named it until it
+// is fetched, as for an index that lists pages before it has them (O34).
+func (r Run) Named(pages []uint32) (area float64) {
+	at := make([]int, len(pages))
+	for i, p := range pages {
+		at[p] = i
+	}
+	tells := r.tells()
+	for _, start := range r.Web.Starts {
+		for _, p := range tells[start] {
+			area += r.Web.Ranks[p] / 2 * float64(max(0, at[p]-at[start])) / float64(len(pages))
+		}
+	}
+	return area
+}
+
 // number gives a page the next ID, unless it has one.
 func (p *pages) number(page uint32) {
 	if p.id[page] == 0 {
@@ -190,16 +212,34 @@ func (p *pages) ranked(rank func(page uint32) float64) iter.Seq2[frontier.PageID
 	}
 }
 
+// next returns the next page; 0 means that none is left.
+func (c *crawl) next() (frontier.PageID, error) {
+	o := frontier.BatchOptions{Size: 1}
+	if c.run.Rest > 0 {
+		o.Skip = func(s frontier.SiteID) bool { return c.free[s-1] > c.clock }
+	}
+	for range c.run.Rest + 1 {
+		list, err := c.front.Batch(1, o)
+		c.clock++
+		if err != nil {
+			return 0, err
+		}
+		if len(list) > 0 {
+			c.free[list[0].Site-1] = c.clock + c.run.Rest
+			return list[0].Entries[0].Page, nil
+		}
+	}
+	return 0, nil
+}
+
 // step fetches the next page; false means that none is left.
 func (c *crawl) step() (more bool, err error) {
-	list, err := c.front.Batch(1, frontier.BatchOptions{Size: 1})
-	if err != nil || len(list) == 0 {
+	id, err := c.next()
+	if err != nil || id == 0 {
 		return false, err
 	}
-	e := list[0].Entries[0]
-	id, p := e.Page, c.pages.byID[e.Page]
-	e.At = math.MaxInt64 // it is not fetched again
-	c.store.Put(e)
+	p := c.pages.byID[id]
+	c.store.Remove(id)
 	c.front.Done([]frontier.PageID{id})
 	c.pages.fetched[p] = true
 	c.order = append(c.order, p)

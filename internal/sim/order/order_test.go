@@ -69,7 +69,7 @@ func TestEachPageIsTheBestKnown(t *testing.T) {
 			for seed := range seeds {
 				w := order.NewWeb(drawn(seed, 60))
 				w.History = w.DrawHistory(.5, .6, seed)
-				r := order.Run{Web: w, Order: name, Every: 1 + int(seed%9), Tell: float64(seed%4) / 3, Seed: seed}
+				r := order.Run{Web: w, Order: name, Every: 1 + int(seed%9), Tell: float64(seed%4) / 3, Rest: int(seed%3) * 2, Seed: seed}
 				pages := crawlOf(t, r)
 				if sorted := slices.Sorted(slices.Values(pages)); len(slices.Compact(sorted)) != w.Graph.Len() || len(pages) != w.Graph.Len() {
 					t.Fatalf("seed %d: %d pages, of which %d differ, of %d", seed, len(pages), len(slices.Compact(sorted)), w.Graph.Len())
@@ -93,12 +93,14 @@ type memory struct {
 	ranked  map[uint32]bool    // a page's rank is computed, and links give it no more
 	parent  map[uint32]uint32  // the first fetched page that links to a page
 	bank    float64            // of OPIC
+	clock   int                // pages fetched, or waited for
+	last    map[uint32]int     // when a page of a host was fetched
 }
 
 // verify follows a crawl, and compares each page with the best one.
 func verify(r order.Run, pages []uint32) error {
 	m := &memory{Run: r, depth: map[uint32]int{}, told: map[uint32]bool{}, fetched: map[uint32]bool{}, by: map[uint32]float64{},
-		ranked: map[uint32]bool{}, parent: map[uint32]uint32{}}
+		ranked: map[uint32]bool{}, parent: map[uint32]uint32{}, last: map[uint32]int{}}
 	for _, p := range r.Web.Starts {
 		m.find(p, 0, false)
 		if r.Order == "batch-pagerank" || r.Order == "partial-pagerank" {
@@ -173,6 +175,16 @@ func (m *memory) best(p uint32) error {
 	if _, ok := m.depth[p]; !ok || m.fetched[p] {
 		return fmt.Errorf("it is not known, or fetched already")
 	}
+	resting := func(q uint32) bool {
+		at, ok := m.last[m.Web.Graph.Host[q]]
+		return ok && m.clock-at <= m.Rest
+	}
+	for !slices.ContainsFunc(m.known, func(q uint32) bool { return !m.fetched[q] && !resting(q) }) {
+		m.clock++ // it waits
+	}
+	if resting(p) {
+		return fmt.Errorf("its site is to rest")
+	}
 	if m.Order == "historical-pagerank-random" {
 		return nil // new pages draw their ranks
 	}
@@ -185,7 +197,7 @@ func (m *memory) best(p uint32) error {
 	site := func(q uint32) int { return sites[m.Web.Graph.Host[q]] }
 	first := true // p was found before all known pages so far
 	for _, q := range m.known {
-		if m.fetched[q] || q == p {
+		if m.fetched[q] || q == p || resting(q) {
 			first = first && q != p
 			continue
 		}
@@ -216,7 +228,8 @@ func (m *memory) slack(score float64) float64 {
 // fetch records that a page was fetched.
 func (m *memory) fetch(p uint32) {
 	g := m.Web.Graph
-	m.fetched[p] = true
+	m.fetched[p], m.last[g.Host[p]] = true, m.clock
+	m.clock++
 	links := g.Links(p)
 	for _, to := range links {
 		if _, ok := m.parent[to]; !ok {

@@ -52,6 +52,7 @@ type engineState struct {
 	Key      KeyState  `json:"key,omitempty"`
 	Burned   string    `json:"burned,omitempty"` // the burned key
 	Accepted int64     `json:"accepted,omitempty"`
+	At       time.Time `json:"accepted_at,omitzero"` // when a batch was accepted last
 	Results  []Outcome `json:"results,omitempty"`
 }
 

@@ -239,6 +239,7 @@ func (e *engine) accepted(did Outcome, urls []string, a answer) error {
 	return e.commit(edits, func(st *engineState) {
 		st.Failures, st.Alone, st.RetryAt, st.Trouble, st.Burned, st.Key = 0, 0, time.Time{}, "", "", state
 		st.Accepted += int64(len(urls))
+		st.At = did.At
 		if st.Limit *= 2; st.Limit >= e.maxBatch() {
 			st.Limit = 0
 		}

@@ -37,6 +37,8 @@ type EngineStatus struct {
 	NextAt   time.Time `json:"next_at,omitzero"` // when the next batch may be sent
 	Accepted int64     `json:"accepted"`         // URLs, in total
 
+	AcceptedAt time.Time `json:"accepted_at,omitzero"` // when a batch was accepted last
+
 	// Key is the state of the key at the engine; empty means unknown.
 	Key KeyState `json:"key,omitempty"`
 
@@ -80,7 +82,7 @@ func (s *IndexNow) Status() (Status, error) {
 func (e *engine) status(now time.Time) EngineStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	st := EngineStatus{Name: e.name, Endpoint: e.endpoint, Cursor: e.state.Cursor, Accepted: e.state.Accepted, Key: e.state.Key,
+	st := EngineStatus{Name: e.name, Endpoint: e.endpoint, Cursor: e.state.Cursor, Accepted: e.state.Accepted, AcceptedAt: e.state.At, Key: e.state.Key,
 		Trouble: e.state.Trouble, Failures: e.state.Failures, Results: e.state.Results}
 	if head := e.o.Journal.Head(); head.Epoch == st.Cursor.Epoch && head.Seq > st.Cursor.Seq {
 		st.Behind = head.Seq - st.Cursor.Seq

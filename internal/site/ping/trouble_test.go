@@ -99,6 +99,27 @@ func TestBackOffGrowsToHours(t *testing.T) {
 	})
 }
 
+// The last success is known even if more batches have failed since than are listed.
+func TestLastSuccessIsRemembered(t *testing.T) {
+	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
+		w.change(update("a.html", 1))
+		pass(time.Minute)
+		at := engineStatus(t, s).AcceptedAt
+		e.be(func() string { return "503" })
+		w.change(update("b.html", 1))
+		pass(200 * time.Hour)
+		st := engineStatus(t, s)
+		for _, o := range st.Results {
+			if o.Status != 503 {
+				t.Errorf("listed: %+v", o)
+			}
+		}
+		if len(st.Results) != 20 || at.IsZero() || !st.AcceptedAt.Equal(at) {
+			t.Errorf("after %d failures the last success was at %s, not %s", len(st.Results), st.AcceptedAt, at)
+		}
+	})
+}
+
 // If an answer is lost, the engine may have the batch: it is not sent again before the debounce is over.
 func TestLostAnswersKeepTheDebounce(t *testing.T) {
 	for _, mood := range []string{"hang taken", "cut taken", "500 taken"} {

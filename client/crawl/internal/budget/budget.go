@@ -228,13 +228,20 @@ func (b *Budget) SpendOutside(cost float64, gain func(fresh.Priced) float64) {
 	}
 }
 
-// Figures are those of the last plan: see crawl.Revisits. Took is not set.
+// Figures are those of the last plan of revisits.
 type Figures struct {
-	Planned                                  time.Time
-	Took, Price, Budget, Spend, Beside, Left float64
-	Requests, Fresh                          float64
-	Unknown                                  int
-	Freshness, Age                           float64
+	Planned   time.Time `json:"planned"`
+	Took      float64   `json:"took"`   // seconds; not set by a Budget
+	Price     float64   `json:"price"`  // now
+	Budget    float64   `json:"budget"` // per day, like the next two
+	Spend     float64   `json:"spend"`  // expected
+	Beside    float64   `json:"beside"` // the extra budget for announced pages, 0: no limit
+	Left      float64   `json:"left"`   // the balance of that budget
+	Requests  float64   `json:"requests"`
+	Fresh     float64   `json:"fresh"`     // estimated share of fresh copies then, by importance, without those of sites in trouble
+	Unknown   int       `json:"unknown"`   // copies of sites that gave no answer then
+	Freshness float64   `json:"freshness"` // expected in the long run
+	Age       float64   `json:"age"`       // expected days for which copies are outdated, on average
 }
 
 // Figures returns the figures of the last plan; false means that there is none yet.

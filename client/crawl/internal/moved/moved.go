@@ -41,6 +41,7 @@ func (e *Error) Error() string { return fmt.Sprintf("the site has moved from %s 
 type Watch struct {
 	Harvester *harvest.Harvester // sends the requests to other origins, after their robots.txt
 	Seeder    *seed.Seeder       // has our product token in robots.txt, and the domains of the crawl, which no site leaves
+	Suits     func(string) error // returns an error if no request may be sent to the host of a URL; nil: it never does
 	Manifest  string             // URL of the site's manifest
 	Hurry     time.Duration      // bounds the time between two checks, and after a move; zero: no bound
 	Moved     time.Time          // when the site moved last: it does not move again within lastAgain, since two addresses could lead a copy to and fro
@@ -86,6 +87,11 @@ func (w *Watch) find(ctx context.Context, ip netip.Addr, base string) (string, e
 		origin := protocol.Origin(asked)
 		if len(w.Seeder.CurrentRules().DomainSuffixes) > 0 && w.Seeder.Outside(origin) {
 			return "", fmt.Errorf("%s is outside of the domains of the crawl", origin)
+		}
+		if w.Suits != nil && len(trail) > 0 {
+			if err := w.Suits(asked); err != nil {
+				return "", err
+			}
 		}
 		w.Harvester.Seen(origin, ip)
 		hosts := crosshost.New(w.Harvester, w.Crawled, w.Seeder.Agent, origin, mostRobots) // its robots.txt must not lead elsewhere either

@@ -18,23 +18,18 @@ func Pages(ctx context.Context, col *collection.Collection, jump float64) (moved
 	var failed error
 	links := func(yield func(from int, to []int32) bool) {
 		var to []int32
-		for l, err := range col.Graph() {
-			if failed = ctx.Err(); failed != nil || int(l.From) > n { // new pages wait for the next ranking
-				return
-			}
-			if err != nil { // the other links are enough for a rank: the next read of pages reports the damage
-				continue
+		_ = col.Graph(func(from frontier.PageID, all []frontier.PageID, _ error) bool { // without damaged links: the others are enough for a rank
+			if failed = ctx.Err(); failed != nil || int(from) > n { // new pages wait for the next ranking
+				return false
 			}
 			to = to[:0]
-			for _, id := range l.To {
+			for _, id := range all {
 				if int(id) <= n {
 					to = append(to, int32(id-1))
 				}
 			}
-			if !yield(int(l.From-1), to) {
-				return
-			}
-		}
+			return yield(int(from-1), to)
+		})
 	}
 	ranks := pagerank(n, links, &options{Jump: jump})
 	if failed != nil {

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -104,15 +103,21 @@ func (f *batchTimes) check() error {
 	return nil
 }
 
-// sized gives the pages of a graph sizes, if theirs are unknown.
-func sized(g *graph.Graph, err error) (*graph.Graph, error) {
+// openGraph reads a graph that has a page.
+func openGraph(file string) (*graph.Graph, error) {
+	g, err := graph.Open(file)
 	if err == nil && g.Len() == 0 {
-		err = errors.New("the graph has no pages")
-	}
-	if err == nil && g.Bytes == nil {
-		g.Bytes = slices.Repeat([]uint32{pageSize}, g.Len())
+		err = fmt.Errorf("open %s: the graph has no pages", file)
 	}
 	return g, err
+}
+
+// sized gives the pages of a graph sizes, if theirs are unknown.
+func sized(g *graph.Graph) *graph.Graph {
+	if g.Bytes == nil {
+		g.Bytes = slices.Repeat([]uint32{pageSize}, g.Len())
+	}
+	return g
 }
 
 // A batchRow is a batch, fetched in one way.
@@ -142,11 +147,12 @@ func (f *batchTimes) run(ctx context.Context, env *command.Env) error {
 	if f.graph == "" {
 		r.Graph = batch.Of(batch.Sizes(f.pages, f.largest), pageSize)
 	} else {
-		var err error
-		if r.Graph, err = sized(graph.Open(f.graph)); err != nil {
+		g, err := openGraph(f.graph)
+		if err != nil {
 			return err
 		}
-		r.Quality = r.Graph.Pagerank(graph.Pagerank{})
+		r.Graph = sized(g)
+		r.Quality = g.Pagerank(graph.Pagerank{})
 	}
 	var runs []batch.Run
 	for _, name := range f.strategies {
@@ -272,8 +278,9 @@ func (f *batchTimes) page(env *command.Env, about string, rows []batchRow) *char
 func batchTables() []paperTable {
 	return []paperTable{{name: "speedups", build: (*paper).speedups,
 		heading: "Castillo's table 4.2, simulated / as printed: how much faster than one robot with 20 MB/s, by the bytes a second of the link; larger-sites-first. " +
-			"A page takes 22.4 s and the time of the link; no site has more than one page in 430, or 256 robots could not be 220 times as fast. " +
-			"That costs 64 robots nothing; why they are only 54.6 times as fast in the paper, it does not say. Bound: of the link, for any number of robots."}}
+			"A page takes 22.4 s and the time of the link, and the largest site has one page in 430, for which 256 robots are 220 times as fast, as printed. " +
+			"64 robots are then never held up, and 64 times as fast. They would be 54.6 times as fast, as printed, if the largest site had one page in 107; " +
+			"but then 256 robots would be 62 times as fast. So the two figures are not of one web. Bound: of the link, for any number of robots."}}
 }
 
 // pageSeconds is how long a page takes but for the link, so that the first column of table 4.2 comes out.

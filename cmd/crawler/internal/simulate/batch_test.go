@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -86,6 +87,11 @@ func TestSpeedups(t *testing.T) {
 		if err := json.Unmarshal([]byte(strings.Fields(s.rows[i+1][1])[0]), &x); err != nil || math.Abs(x-want) > .01 {
 			t.Errorf("%v: %v instead of %g", s.rows[i+1], x, want)
 		}
+	}
+	// 256 robots are as fast as printed if no site is large, and 64 then lose nothing.
+	var few, many float64
+	if _, err := fmt.Sscanf(s.rows[6][2]+" "+s.rows[6][3], "%g / 54.6 %g / 220.1", &few, &many); err != nil || few < 60 || many < 190 || many > 230 {
+		t.Errorf("%v: %v", s.rows[6], err)
 	}
 	if remark := s.rows[1][5] + s.rows[2][5]; strings.Count(remark, "more than the link") != 2 || s.rows[6][5] != "" {
 		t.Errorf("%q", s.rows)

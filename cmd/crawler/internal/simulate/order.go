@@ -21,7 +21,7 @@ type orders struct {
 	graphs, names, tell words
 	chosen              []listedOrder // by names
 	shares              []float64     // by tell
-	every, seed         int
+	every, rest, seed   int
 	pages, sites        int
 	history             string
 	output
@@ -74,7 +74,7 @@ of the pages and 72 % of the Pagerank.`,
 		LogLevel: slog.LevelWarn,
 		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
-			{Title: "Simulation", Options: []string{"graph", "strategy", "rank-every", "history", "tell", "pages", "sites", "seed"}},
+			{Title: "Simulation", Options: []string{"graph", "strategy", "rank-every", "history", "tell", "rest", "pages", "sites", "seed"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: append(f.output.flags(),
@@ -83,6 +83,7 @@ of the pages and 72 % of the Pagerank.`,
 			bind("rank-every", &f.every, "batch-pagerank and partial-pagerank compute Pagerank after every `N` pages; 0: 35 times"),
 			bind("history", &f.history, "`FILE` of an earlier graph of the same hosts, with names of pages"),
 			bind("tell", &f.tell, "`PERCENT,...` of the hosts publish a manifest that names all their pages"),
+			bind("rest", &f.rest, "fetch at least `N` pages of other sites between two of a site, as a robot does that waits"),
 			bind("pages", &f.pages, "pages of a generated graph: `N`"),
 			bind("sites", &f.sites, "hosts of a generated graph: `N`"),
 			bind("seed", &f.seed, "seed all random numbers with `N`")),
@@ -113,6 +114,8 @@ func (f *orders) check() error {
 		return command.Misusef("--pages %d --sites %d: want 10 to 10000000 pages, and at most as many hosts", f.pages, f.sites)
 	case f.every < 0:
 		return command.Misusef("--rank-every %d: want 0 (35 times in a crawl) or more", f.every)
+	case f.rest < 0 || f.rest > 1000:
+		return command.Misusef("--rest %d: want 0 to 1000", f.rest)
 	case f.seed < 0:
 		return command.Misusef("--seed %d: want 0 or more", f.seed)
 	}
@@ -128,6 +131,7 @@ type orderRow struct {
 	PaperTau  float64  `json:"paper_tau,omitempty"`
 	Below     []string `json:"below_here_above_in_paper,omitempty"`
 	order.Score
+	Named     float64 `json:"area_with_named_pages"`
 	disagrees bool
 }
 
@@ -137,23 +141,23 @@ func (f *orders) webOf(name string) (w *order.Web, shown, about string, err erro
 	var g *graph.Graph
 	if name == "generated" {
 		g = graph.Generate(graph.Model{Pages: f.pages, Hosts: f.sites, Seed: uint64(f.seed)})
-	} else if g, err = graph.Open(name); err != nil {
+	} else if g, err = openGraph(name); err != nil {
 		return nil, "", "", err
-	}
-	if g.Len() == 0 {
-		return nil, "", "", fmt.Errorf("open %s: the graph has no pages", name)
 	}
 	w = order.NewWeb(g)
 	sites, large, rank := w.Sites()
 	about = fmt.Sprintf("%s: %d pages on %d sites with %d links; the largest site has %.0f %% of the pages and %.0f %% of the Pagerank; seed %d",
 		shown, w.Graph.Len(), sites, len(w.Graph.To), 100*large, 100*rank, f.seed)
+	if f.rest > 0 {
+		about += fmt.Sprintf("; %d pages of other sites between two of a site", f.rest)
+	}
 	if !slices.ContainsFunc(f.chosen, func(o listedOrder) bool { return historical(o.name) }) {
 		return w, shown, about, nil
 	}
 	if f.history == "" {
 		w.History = w.DrawHistory(order.PaperOldPages, order.PaperOldRank, uint64(f.seed))
 	} else {
-		earlier, err := graph.Open(f.history)
+		earlier, err := openGraph(f.history)
 		if err != nil {
 			return nil, "", "", err
 		}
@@ -189,12 +193,13 @@ func (f *orders) simulate(ctx context.Context, env *command.Env) (all []orderRow
 		rows := make([]orderRow, len(f.shares)*n)
 		if err := each(ctx, len(rows), func(ctx context.Context, i int) error {
 			o := f.chosen[i%n]
-			run := order.Run{Web: w, Order: o.name, Every: f.every, Tell: f.shares[i/n], Seed: uint64(f.seed)}
+			run := order.Run{Web: w, Order: o.name, Every: f.every, Tell: f.shares[i/n], Rest: f.rest, Seed: uint64(f.seed)}
 			pages, err := run.Pages(ctx)
 			if err != nil {
 				return err
 			}
 			rows[i] = orderRow{Graph: shown, Strategy: o.name, Tell: run.Tell, PaperArea: o.area, PaperTau: o.tau, Score: w.Score(pages)}
+			rows[i].Named = rows[i].Area + run.Named(pages)
 			progress.Add(1)
 			return nil
 		}); err != nil {
@@ -216,7 +221,7 @@ func comparePaper(rows []orderRow) {
 		low := &rows[i]
 		for j := range rows[:i] {
 			high := &rows[j]
-			if low.PaperArea > high.PaperArea && high.PaperArea > 0 && historical(low.Strategy) == historical(high.Strategy) {
+			if low.Area < high.Area && low.PaperArea > high.PaperArea && high.PaperArea > 0 && historical(low.Strategy) == historical(high.Strategy) {
 				low.Below = append(low.Below, high.Strategy)
 				low.disagrees, high.disagrees = true, true
 			}
@@ -239,18 +244,25 @@ func (f *orders) print(env *command.Env, abouts []string, rows []orderRow) error
 			fmt.Fprintf(env.Stdout, "%s\n", abouts[i/len(f.shares)])
 		}
 		i++
-		if tell := rows[0].Tell; tell > 0 {
+		tell := rows[0].Tell
+		if tell > 0 {
 			fmt.Fprintf(env.Stdout, "\n%s: %g %% of the hosts publish a manifest\n", rows[0].Graph, 100*tell)
 		}
 		fmt.Fprintln(env.Stdout)
 		s := &sheet{names: 1}
-		s.row("strategy", "area", "paper", "", "tau", "paper", "first tenth", "stop: pages", "Pagerank")
+		row := func(named string, cells ...string) {
+			if tell > 0 {
+				cells = append(cells, named)
+			}
+			s.row(cells...)
+		}
+		row("named", "strategy", "area", "paper", "", "tau", "paper", "first tenth", "stop: pages", "Pagerank")
 		for _, r := range rows {
 			mark := ""
 			if r.disagrees {
 				mark = "*"
 			}
-			s.row(r.Strategy, fmt.Sprintf("%.4f", r.Area), orNone(r.PaperArea), mark, fmt.Sprintf("%.3f", r.Tau), orNone(r.PaperTau),
+			row(fmt.Sprintf("%.4f", r.Named), r.Strategy, fmt.Sprintf("%.4f", r.Area), orNone(r.PaperArea), mark, fmt.Sprintf("%.3f", r.Tau), orNone(r.PaperTau),
 				fmt.Sprintf("%.3f", r.Recall), fmt.Sprintf("%.0f%%", 100*r.StopPages), fmt.Sprintf("%.0f%%", 100*r.StopRank))
 		}
 		if err := s.write(env.Stdout); err != nil {
@@ -263,11 +275,15 @@ func (f *orders) print(env *command.Env, abouts []string, rows []orderRow) error
 			}
 		}
 	}
-	_, err := fmt.Fprintf(env.Stdout, `
+	named := ""
+	if slices.Max(f.shares) > 0 {
+		named = "named: the area if a page counts for half once a manifest has named it, as in an index that lists pages before it has them\n"
+	}
+	_, err := fmt.Fprint(env.Stdout, `
 area: under the curve of Pagerank by pages fetched; paper: Castillo 2004, Table 4.1; *: in another order there;
 first tenth: Pagerank of the first tenth of the pages, as a share of the most that a tenth can have;
 stop: when a twentieth of the pages brings less than half a twentieth of the Pagerank, and what was fetched by then
-`)
+`+named)
 	return err
 }
 
@@ -280,14 +296,18 @@ func (f *orders) page(env *command.Env, abouts []string, rows []orderRow) *chart
 			title += fmt.Sprintf(", %g %% of the hosts tell", 100*rows[0].Tell)
 		}
 		c := chart.Chart{Title: title, X: "share of the pages fetched", Y: "share of the Pagerank fetched"}
+		taus := chart.Chart{Title: title + ": order of the pages so far", X: "share of the pages fetched", Y: "Kendall's tau"}
 		for _, r := range rows {
-			line := chart.Line{Name: r.Strategy, Bound: r.Strategy == order.Sorted}
+			line, tau := chart.Line{Name: r.Strategy, Bound: r.Strategy == order.Sorted}, chart.Line{Name: r.Strategy, Bound: r.Strategy == order.Sorted}
 			for i := 0; i < len(r.Curve); i += 5 {
 				line.Points = append(line.Points, chart.Point{X: float64(i) / 100, Y: r.Curve[i]})
 			}
-			c.Lines = append(c.Lines, line)
+			for i, t := range r.Taus {
+				tau.Points = append(tau.Points, chart.Point{X: float64(i+1) / 10, Y: t})
+			}
+			c.Lines, taus.Lines = append(c.Lines, line), append(taus.Lines, tau)
 		}
-		p.Charts = append(p.Charts, c)
+		p.Charts = append(p.Charts, c, taus)
 	}
 	return p
 }

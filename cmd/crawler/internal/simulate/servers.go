@@ -76,16 +76,34 @@ func (f *servers) run(ctx context.Context, env *command.Env) error {
 		return err
 	}
 	rows := batch.Cao(g, f.robots, uint64(f.seed))
-	err = simulated(ctx, env, len(rows), func(ctx context.Context, i int) (err error) {
-		rows[i].Result, err = rows[i].Run.Simulate(ctx)
-		return err
+	var first *batch.Result
+	known := make(chan struct{}) // first is
+	err = simulated(ctx, env, len(rows), func(ctx context.Context, i int) error {
+		if rows[i].Like != i {
+			return nil
+		}
+		x, err := rows[i].Run.Simulate(ctx)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			first = x
+			close(known)
+		}
+		select { // nothing large is left of a crawl once it is measured
+		case <-known:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for j := range rows {
+			if rows[j].Like == i {
+				rows[j].Measure(x, first)
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
-	}
-	whole := rows[0].Result.Until(.9)
-	for i := range rows {
-		rows[i].Measure(whole)
 	}
 	about := fmt.Sprintf("%d pages on %d servers; %d connections; seed %d", g.Len(), len(g.Hosts), f.robots, f.seed)
 	return f.show(env, rows, func() *chart.Page { return f.page(env, about, rows) }, func() error { return f.print(env, about, rows) })
@@ -97,10 +115,10 @@ func (f *servers) web() (*graph.Graph, error) {
 	if f.graph == "" {
 		// With the exponent of the Web, 1.77, one server of 500 would have most pages, and take most of the time in any order.
 		g = graph.Generate(graph.Model{Pages: f.pages, Hosts: f.sites, Sites: 3.5, Seed: uint64(f.seed)})
-	} else if g, err = graph.Open(f.graph); err != nil {
+	} else if g, err = openGraph(f.graph); err != nil {
 		return nil, err
 	}
-	return sized(g.Reachable(g.Starts()), nil)
+	return sized(g.Reachable(g.Starts())), nil
 }
 
 func (f *servers) print(env *command.Env, about string, rows []batch.Crawl) error {
@@ -147,7 +165,6 @@ Seconds until all pages and half of them are there. Shares of the pages, of the 
 // page returns the page for --chart: the paper's three curves for both qualities.
 func (f *servers) page(env *command.Env, about string, rows []batch.Crawl) *chart.Page {
 	p := &chart.Page{Title: "Orders by speed and quality", About: about + ".", Made: made("servers", env.Flags)}
-	const steps = 24
 	for _, part := range []string{batch.ByPagerank, batch.ByZipf} {
 		charts := []chart.Chart{
 			{Title: part + ": pages over time", X: "seconds", Y: "share of the pages"},
@@ -158,18 +175,14 @@ func (f *servers) page(env *command.Env, about string, rows []batch.Crawl) *char
 			if r.Part != part {
 				continue
 			}
-			var points [3][]chart.Point
-			pages := float64(len(r.Result.Pages))
-			for i := range steps + 1 {
-				x := float64(i) / steps
-				at := x * rows[0].Seconds
-				n := r.Result.Fetched(at)
-				points[0] = append(points[0], chart.Point{X: at, Y: float64(n) / pages})
-				points[1] = append(points[1], chart.Point{X: x, Y: r.Gained[int(x*pages)]})
-				points[2] = append(points[2], chart.Point{X: at, Y: r.Gained[n]})
+			lines := [3]chart.Line{{Name: r.Name}, {Name: r.Name}, {Name: r.Name}}
+			for _, x := range r.Curves {
+				lines[0].Points = append(lines[0].Points, chart.Point{X: x.Seconds, Y: x.Pages})
+				lines[1].Points = append(lines[1].Points, chart.Point{X: x.Share, Y: x.ShareQuality})
+				lines[2].Points = append(lines[2].Points, chart.Point{X: x.Seconds, Y: x.Quality})
 			}
 			for i := range charts {
-				charts[i].Lines = append(charts[i].Lines, chart.Line{Name: r.Name, Points: points[i]})
+				charts[i].Lines = append(charts[i].Lines, lines[i])
 			}
 		}
 		p.Charts = append(p.Charts, charts...)

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -155,7 +156,7 @@ func TestSimulateOrder(t *testing.T) {
 		if area[r.Strategy] = r.Area - area[r.Strategy]; r.Strategy == "omniscient" && r.Tell == 1 && area[r.Strategy] < -.001 {
 			t.Errorf("manifests change the area of %s by %.4f", r.Strategy, area[r.Strategy])
 		}
-		if len(r.Curve) != 101 || r.Area > rows[0].Area {
+		if len(r.Curve) != 101 || r.Area > rows[0].Area || r.Named > r.Area != (r.Tell > 0) {
 			t.Errorf("%s has %d points and an area of %.4f, the bound %.4f", r.Strategy, len(r.Curve), r.Area, rows[0].Area)
 		}
 	}
@@ -163,8 +164,17 @@ func TestSimulateOrder(t *testing.T) {
 	if err != nil || !strings.Contains(string(b), "generated, 100 % of the hosts tell") || !strings.Contains(string(b), "sorted (bound)") {
 		t.Errorf("the page lacks a chart: %v", err)
 	}
+	dir := t.TempDir()
+	empty, alone := filepath.Join(dir, "empty.adj"), filepath.Join(dir, "alone.adj")
+	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(alone, []byte("\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, said := program(t.Context(), "simulate", "order", "--graph", alone); code != 0 || strings.Contains(out, "*  ") { // any order of one page is as good
+		t.Errorf("a graph of one page: exit code %d: %s%s", code, out, said)
+	}
 	for _, c := range []struct{ args, want string }{
 		{"--graph missing.adj.zst", "missing.adj.zst"},
+		{"--graph " + empty, "open " + empty + ": the graph has no pages"},
 		{"--strategy historical-pagerank-zero --pages 50 --sites 5 --history missing.adj.zst", "missing.adj.zst"},
 	} {
 		if code, out, said := program(t.Context(), append([]string{"simulate", "order"}, strings.Fields(c.args)...)...); code != 1 || out != "" || !strings.Contains(said, c.want) {
