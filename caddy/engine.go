@@ -84,7 +84,9 @@ func (e *engine) wire() error {
 	inv := e.forms.Inventory
 	snapshot := &manifest.Snapshot{Path: e.Out, Manifest: doors.Describe(e.Base), Public: inv.Public}
 	e.publisher = &server.Publisher{Inventory: inv, Journal: e.journal, Snapshot: snapshot, Log: e.log}
-	e.publisher.Pace.Grace, e.publisher.Pages.Heal = time.Duration(e.Grace), e.Heal
+	if e.publisher.Pace.Grace = time.Duration(e.Grace); e.Heal {
+		e.publisher.Pages.Healer = e.docroot
+	}
 	e.notifier = &doors.Notifier{Log: e.journal, Snapshot: snapshot, Base: e.Base, Public: inv.Public, Ready: e.publisher.Ready, Logger: e.log}
 	e.forms.Offer(e.notifier)
 	return nil

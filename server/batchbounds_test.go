@@ -19,8 +19,8 @@ import (
 
 func TestBatchRefusals(t *testing.T) {
 	d := newDepot(t)
-	d.write("a.html", "<p>again")
-	head := d.publish()
+	d.Write("a.html", "<p>again")
+	head := d.Publish()
 	many := func(n int) string {
 		var b strings.Builder
 		b.WriteString(`{"pages":[`)
@@ -28,7 +28,7 @@ func TestBatchRefusals(t *testing.T) {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			fmt.Fprintf(&b, `{"url":"%sp/%d.html"}`, d.base, i)
+			fmt.Fprintf(&b, `{"url":"%sp/%d.html"}`, d.Base, i)
 		}
 		return b.String() + "]}"
 	}
@@ -53,11 +53,11 @@ func TestBatchRefusals(t *testing.T) {
 		{"a list", "QUERY", "parley/batch", js, "[]", 422},
 		{"an unknown member", "QUERY", "parley/batch", js, `{"afterwards":"x:1"}`, 422},
 		{"no cursor in it", "POST", "parley/batch", js, `{"after":7}`, 422},
-		{"no digest in it", "POST", "parley/batch", js, `{"after":"` + head.String() + `","have":{"` + d.base + `a.html":"md5"}}`, 422},
+		{"no digest in it", "POST", "parley/batch", js, `{"after":"` + head.String() + `","have":{"` + d.Base + `a.html":"md5"}}`, 422},
 		{"both", "POST", "parley/batch", js, `{"after":"` + head.String() + `","pages":[]}`, 422},
 		{"a foreign page", "POST", "parley/batch", js, `{"pages":[{"url":"https://elsewhere.example/"}]}`, 422},
 		{"a page by its path", "POST", "parley/batch", js, `{"pages":[{"url":"/a.html"}]}`, 422},
-		{"a page of user:password", "POST", "parley/batch", js, `{"pages":[{"url":"` + strings.Replace(d.base, "//", "//u:p@", 1) + `"}]}`, 422},
+		{"a page of user:password", "POST", "parley/batch", js, `{"pages":[{"url":"` + strings.Replace(d.Base, "//", "//u:p@", 1) + `"}]}`, 422},
 		{"a filter for pages", "POST", "parley/batch?op=create", js, `{"pages":[]}`, 400},
 		{"pages as an object", "POST", "parley/batch", js, `{"pages":{}}`, 422},
 		{"a few too many", "POST", "parley/batch", js, many(10_001), 413},
@@ -84,18 +84,18 @@ func TestBatchRefusals(t *testing.T) {
 // A bundle ends before its pages exceed what its reader accepts, and the rest comes with the next.
 func TestBundlesOfLargePages(t *testing.T) {
 	d := newDepot(t)
-	from := d.journal.Head()
+	from := d.Journal.Head()
 	var steps []journal.Step
 	for i := range 300 {
 		steps = append(steps, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: protocol.Item{
-			URL: fmt.Sprintf("%sd/%d.html", d.base, i), Length: 16 << 20, Digest: protocol.Sum(fmt.Append(nil, i))}}})
+			URL: fmt.Sprintf("%sd/%d.html", d.Base, i), Length: 16 << 20, Digest: protocol.Sum(fmt.Append(nil, i))}}})
 	}
-	head, err := d.journal.Append(t.Context(), steps)
-	d.must(err)
+	head, err := d.Journal.Append(t.Context(), steps)
+	d.Must(err)
 	bundles := 0
 	for at := from; at != head; bundles++ {
-		resp, err := http.Get(d.base + "parley/batch?after=" + at.String())
-		d.must(err)
+		resp, err := http.Get(d.Base + "parley/batch?after=" + at.String())
+		d.Must(err)
 		resp.Body.Close()
 		to, err := protocol.ParseCursor(resp.Header.Get("Parley-Cursor"))
 		if err != nil || to.Seq <= at.Seq || (to.Seq-at.Seq)*16<<20 > doors.MaxBundle {
@@ -112,22 +112,22 @@ func TestBundlesOfLargePages(t *testing.T) {
 // each address.
 func TestBundlesAreBounded(t *testing.T) {
 	d := newDepot(t, func(n *doors.Notifier) { n.Limits.WriteWait = 1500 * time.Millisecond })
-	from := d.journal.Head()
+	from := d.Journal.Head()
 	noise := rand.New(rand.NewPCG(1, 2))
 	page := make([]byte, 1<<20)
 	for i := range 16 {
 		for j := range page {
 			page[j] = byte(noise.Uint32())
 		}
-		d.write(fmt.Sprintf("large%d.html", i), string(page))
+		d.Write(fmt.Sprintf("large%d.html", i), string(page))
 	}
-	d.publish()
+	d.Publish()
 	ask := func() *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", d.base+"parley/batch?after="+from.String(), nil)
-		d.must(err)
+		req, err := http.NewRequestWithContext(t.Context(), "GET", d.Base+"parley/batch?after="+from.String(), nil)
+		d.Must(err)
 		req.Header.Set("X-Forwarded-For", "192.0.2.7")
 		resp, err := http.DefaultClient.Do(req)
-		d.must(err)
+		d.Must(err)
 		return resp
 	}
 	var open []*http.Response

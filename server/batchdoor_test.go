@@ -23,35 +23,35 @@ import (
 func TestMirrorKeptByBundlesEqualsSite(t *testing.T) {
 	d := newDepot(t)
 	r := rand.New(rand.NewPCG(7, 11))
-	at, mirror := d.journal.Head(), pageMirror(d.pages())
+	at, mirror := d.Journal.Head(), pageMirror(d.Pages())
 	for turn := range 30 {
 		for range 1 + r.IntN(6) {
 			name := fmt.Sprintf("d%d/p%d.html", r.IntN(3), r.IntN(6))
 			switch r.IntN(5) {
 			case 0:
-				os.Remove(filepath.Join(d.root, name))
+				os.Remove(filepath.Join(d.Root, name))
 			case 1:
 				to := fmt.Sprintf("d%d/m%d.html", r.IntN(3), r.IntN(4))
-				os.MkdirAll(filepath.Join(d.root, filepath.Dir(to)), 0o755)
-				os.Rename(filepath.Join(d.root, name), filepath.Join(d.root, to))
+				os.MkdirAll(filepath.Join(d.Root, filepath.Dir(to)), 0o755)
+				os.Rename(filepath.Join(d.Root, name), filepath.Join(d.Root, to))
 			default:
-				d.write(name, fmt.Sprintf("<p>turn %d, %d", turn, r.Uint64()))
+				d.Write(name, fmt.Sprintf("<p>turn %d, %d", turn, r.Uint64()))
 			}
 			if r.IntN(2) == 0 {
-				d.publish()
+				d.Publish()
 			}
 		}
-		d.publish()
+		d.Publish()
 		if r.IntN(3) == 0 {
 			continue // several turns in one batch
 		}
 		head, list := d.batch("parley/batch?after=" + at.String())
 		mirror.apply(t, list)
-		if head.From != at || head.To != d.journal.Head() {
-			t.Fatalf("from %v to %v, after %v of %v", head.From, head.To, at, d.journal.Head())
+		if head.From != at || head.To != d.Journal.Head() {
+			t.Fatalf("from %v to %v, after %v of %v", head.From, head.To, at, d.Journal.Head())
 		}
 		at = head.To
-		if want := d.pages(); !maps.Equal(mirror, want) {
+		if want := d.Pages(); !maps.Equal(mirror, want) {
 			t.Fatalf("turn %d: the mirror holds %v, the site %v", turn, slices.Sorted(maps.Keys(mirror)), slices.Sorted(maps.Keys(want)))
 		}
 	}
@@ -64,19 +64,19 @@ func TestMirrorKeptByBundlesEqualsSite(t *testing.T) {
 // (C10).
 func TestEditsCoalesce(t *testing.T) {
 	d := newDepot(t)
-	from := d.journal.Head()
+	from := d.Journal.Head()
 	for i := range 200 {
 		for p := range 5 {
-			d.write(fmt.Sprintf("p%d.html", p), fmt.Sprintf("<p>%d edits of page %d", i, p))
+			d.Write(fmt.Sprintf("p%d.html", p), fmt.Sprintf("<p>%d edits of page %d", i, p))
 		}
 		if i%4 == 3 {
-			d.publish()
+			d.Publish()
 		}
 	}
 	head, list := d.batch("parley/batch?after=" + from.String())
-	mirror := pageMirror{d.base + "a.html": "<p>a"}
+	mirror := pageMirror{d.Base + "a.html": "<p>a"}
 	mirror.apply(t, list)
-	if len(list) != 5 || head.To.Seq-from.Seq < 250 || !maps.Equal(mirror, d.pages()) {
+	if len(list) != 5 || head.To.Seq-from.Seq < 250 || !maps.Equal(mirror, d.Pages()) {
 		t.Errorf("%d pages of %d changes: %v", len(list), head.To.Seq-from.Seq, mirror)
 	}
 	for _, p := range list {
@@ -86,8 +86,8 @@ func TestEditsCoalesce(t *testing.T) {
 	}
 	ref := "parley/batch?after=" + from.String() + "&to=" + head.To.String()
 	_, once := d.ask("GET", ref, "", "")
-	d.write("q.html", "<p>later")
-	d.publish()
+	d.Write("q.html", "<p>later")
+	d.Publish()
 	if _, again := d.ask("GET", ref, "", ""); !bytes.Equal(once, again) {
 		t.Error("the same request has two answers")
 	}
@@ -100,28 +100,28 @@ func TestEditsCoalesce(t *testing.T) {
 // A bundle too large for a message is linked by it, and the link applies the same filter.
 func TestLargeBundle(t *testing.T) {
 	d := newDepot(t)
-	from := d.journal.Head()
+	from := d.Journal.Head()
 	noise := rand.New(rand.NewPCG(1, 2))
 	for i := range 30 {
-		d.write(fmt.Sprintf("in/p%d.html", i), "<p>"+strings.Repeat(fmt.Sprint(noise.Uint64()), 2000))
-		d.write(fmt.Sprintf("out/p%d.html", i), "<p>")
+		d.Write(fmt.Sprintf("in/p%d.html", i), "<p>"+strings.Repeat(fmt.Sprint(noise.Uint64()), 2000))
+		d.Write(fmt.Sprintf("out/p%d.html", i), "<p>")
 	}
 	random := make([]byte, 400_000)
 	for i := range random {
 		random[i] = byte(noise.Uint32())
 	}
-	d.write("in/noise.html", string(random))
-	to := d.publish()
-	m := d.message("parley/changes?as=batch&prefix=" + url.QueryEscape(d.base+"in/") + "&after=" + from.String())
+	d.Write("in/noise.html", string(random))
+	to := d.Publish()
+	m := d.message("parley/changes?as=batch&prefix=" + url.QueryEscape(d.Base+"in/") + "&after=" + from.String())
 	if m.Kind != protocol.Bundle || m.N != 31 || m.To != to || m.Body.Href == "" || m.Body.Bytes != nil {
 		t.Fatalf("%s of %d to %v, at %q", m.Kind, m.N, m.To, m.Body.Href)
 	}
-	head, list := d.batch(strings.TrimPrefix(m.Body.Href, d.base))
+	head, list := d.batch(strings.TrimPrefix(m.Body.Href, d.Base))
 	if head.To != to || len(list) != 31 {
 		t.Errorf("%d pages to %v", len(list), head.To)
 	}
 	for _, p := range list {
-		if !strings.HasPrefix(p.Change.Item.URL, d.base+"in/") || p.Body == nil {
+		if !strings.HasPrefix(p.Change.Item.URL, d.Base+"in/") || p.Body == nil {
 			t.Errorf("%s with %d bytes", p.Change.Item.URL, len(p.Body))
 		}
 	}
@@ -131,18 +131,18 @@ func TestLargeBundle(t *testing.T) {
 // client's copies.
 func TestBatchRequestNamesPages(t *testing.T) {
 	d := newDepot(t)
-	d.write("b.html", "<p>b")
-	d.write("c.html", "")
-	d.write("private/p.html", "<p>secret")
-	d.write("robots.txt", "User-agent: *\nDisallow: /private/\n")
-	to := d.publish()
-	d.write("c.html", "<p>not published yet")
+	d.Write("b.html", "<p>b")
+	d.Write("c.html", "")
+	d.Write("private/p.html", "<p>secret")
+	d.Write("robots.txt", "User-agent: *\nDisallow: /private/\n")
+	to := d.Publish()
+	d.Write("c.html", "<p>not published yet")
 	hash := func(text string) string { return protocol.Sum([]byte(text)).String() }
 	question, err := json.Marshal(map[string]any{"pages": []map[string]string{
-		{"url": d.base + "a.html", "hash": hash("<p>a")}, {"url": d.base + "b.html", "hash": hash("old")}, {"url": d.base + "c.html"},
-		{"url": d.base + "b.html"}, {"url": d.base + "none.html"}, {"url": d.base + "private/p.html"},
+		{"url": d.Base + "a.html", "hash": hash("<p>a")}, {"url": d.Base + "b.html", "hash": hash("old")}, {"url": d.Base + "c.html"},
+		{"url": d.Base + "b.html"}, {"url": d.Base + "none.html"}, {"url": d.Base + "private/p.html"},
 	}})
-	d.must(err)
+	d.Must(err)
 	for _, method := range []string{"POST", "QUERY"} {
 		resp, b := d.ask(method, "parley/batch", "application/json; charset=utf-8", string(question))
 		if resp.StatusCode != 200 || !strings.Contains(resp.Header.Get("Accept-Query"), "application/json") {
@@ -173,11 +173,11 @@ func TestBatchRequestNamesPages(t *testing.T) {
 // Pages that the client already has are left out of the changes after a cursor.
 func TestBatchOmitsPagesTheClientHas(t *testing.T) {
 	d := newDepot(t)
-	from := d.journal.Head()
-	d.write("a.html", "<p>new a")
-	d.write("b.html", "<p>b")
-	d.publish()
-	question := fmt.Sprintf(`{"after":%q,"have":{%q:%q}}`, from, d.base+"b.html", protocol.Sum([]byte("<p>b")))
+	from := d.Journal.Head()
+	d.Write("a.html", "<p>new a")
+	d.Write("b.html", "<p>b")
+	d.Publish()
+	question := fmt.Sprintf(`{"after":%q,"have":{%q:%q}}`, from, d.Base+"b.html", protocol.Sum([]byte("<p>b")))
 	resp, b := d.ask("POST", "parley/batch", "application/json", question)
 	if resp.StatusCode != 200 {
 		t.Fatalf("%s: %s", resp.Status, b)
@@ -197,35 +197,35 @@ func TestBatchOmitsPagesTheClientHas(t *testing.T) {
 // it still get their own coding. A client that accepts only identity gets it uncoded.
 func TestBundleCodings(t *testing.T) {
 	d := newDepot(t)
-	from := d.journal.Head()
+	from := d.Journal.Head()
 	for i := range 100 {
-		d.write(fmt.Sprintf("p%d.html", i), fmt.Sprintf("<p>%d %s", i, strings.Repeat("text ", 100)))
+		d.Write(fmt.Sprintf("p%d.html", i), fmt.Sprintf("<p>%d %s", i, strings.Repeat("text ", 100)))
 	}
-	d.publish()
+	d.Publish()
 	size := map[string]int{}
 	for range 2 { // the packed form is cached
 		for coding, want := range map[string]string{"gzip": "", "gzip, identity": "", "*, identity": "", "identity;q=0": "", "zstd": "zstd", "br, gzip;q=0.5, zstd": "zstd", "zstd;q=0": "",
 			"identity": "plain", "Identity;q=0.5, br, gzip;q=0": "plain"} {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", d.base+"parley/batch?after="+from.String(), nil)
-			d.must(err)
+			req, err := http.NewRequestWithContext(t.Context(), "GET", d.Base+"parley/batch?after="+from.String(), nil)
+			d.Must(err)
 			req.Header.Set("Accept-Encoding", coding)
 			resp, err := http.DefaultClient.Do(req)
-			d.must(err)
+			d.Must(err)
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			d.must(err)
+			d.Must(err)
 			if got := resp.Header.Get("Content-Encoding"); (got == "zstd") != (want == "zstd") || got != "" && got != "zstd" || resp.Header.Get("Content-Type") != "application/warc" || !strings.Contains(resp.Header.Get("Vary"), "Accept-Encoding") {
 				t.Errorf("%s: %q", coding, got)
 			}
 			r, err := bundle.NewReader(bytes.NewReader(b), bundle.Limits{})
-			d.must(err)
-			mirror, list := pageMirror{d.base + "a.html": "<p>a"}, []bundle.Page(nil)
+			d.Must(err)
+			mirror, list := pageMirror{d.Base + "a.html": "<p>a"}, []bundle.Page(nil)
 			for p, err := range r.Pages() {
-				d.must(err)
+				d.Must(err)
 				list = append(list, p)
 			}
 			r.Close()
-			if mirror.apply(t, list); !maps.Equal(mirror, d.pages()) {
+			if mirror.apply(t, list); !maps.Equal(mirror, d.Pages()) {
 				t.Errorf("%s: %d pages", coding, len(list))
 			}
 			if was, ok := size[want]; ok && was != len(b) {
@@ -245,15 +245,15 @@ func TestBundleCodings(t *testing.T) {
 // A page whose bytes are not available yet is listed, and its bytes come once they are.
 func TestBundleListsPageWithoutItsBytes(t *testing.T) {
 	d := newDepot(t)
-	from := d.journal.Head()
-	d.write("b.html", "<p>b")
-	d.publish()
+	from := d.Journal.Head()
+	d.Write("b.html", "<p>b")
+	d.Publish()
 	for _, there := range []bool{false, true, false} {
 		text := "<p>b"
 		if !there {
 			text = "<p>not published"
 		}
-		d.write("b.html", text)
+		d.Write("b.html", text)
 		_, list := d.batch("parley/batch?after=" + from.String())
 		if len(list) != 1 || there && list[0].Body == nil {
 			t.Errorf("available: %v, and it came with %q", there, list[0].Body)
@@ -267,16 +267,16 @@ func TestBundleListsPageWithoutItsBytes(t *testing.T) {
 // A page that is not public any more is in no bundle of earlier changes.
 func TestBundlesOmitForbiddenPages(t *testing.T) {
 	d := newDepot(t)
-	from := d.journal.Head()
-	d.write("secret.html", "<p>secret")
-	d.write("b.html", "<p>b")
-	d.publish()
+	from := d.Journal.Head()
+	d.Write("secret.html", "<p>secret")
+	d.Write("b.html", "<p>b")
+	d.Publish()
 	_, list := d.batch("parley/batch?after=" + from.String())
 	if len(list) != 2 {
 		t.Fatalf("%d pages", len(list))
 	}
-	d.write("robots.txt", "User-agent: *\nDisallow: /secret\n")
-	d.publish()
+	d.Write("robots.txt", "User-agent: *\nDisallow: /secret\n")
+	d.Publish()
 	_, list = d.batch("parley/batch?after=" + from.String())
 	for _, p := range list {
 		if strings.Contains(p.Change.Item.URL, "secret") && (p.Change.Op != protocol.Delete || p.Body != nil) {

@@ -244,7 +244,7 @@ func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDepot(t, func(n *doors.Notifier) { n.Clients.Identify = c.Identify })
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	anybody, good := d.listen(begin, ""), d.listen(begin, "", "Authorization", "Bearer "+goodToken)
 	evil := d.listen(begin, "", "Authorization", "Bearer "+evilToken)
 	polled := make(chan int)
@@ -252,16 +252,16 @@ func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 		resp, _ := d.askAs(evilToken, "parley/changes?wait=60&after="+begin.String())
 		polled <- resp.StatusCode
 	}()
-	until(t, "all are subscribed", func() bool { return d.notifier.Stats().Subscribers == 4 })
+	until(t, "all are subscribed", func() bool { return d.Notifier.Stats().Subscribers == 4 })
 	write("good " + goodToken + "\n")
 	until(t, "the token is rejected", func() bool {
 		resp, _ := d.askAs(evilToken, "parley/changes")
 		return resp.StatusCode == 401
 	})
-	d.write("new.html", "<p>new")
-	d.publish()
+	d.Write("new.html", "<p>new")
+	d.Publish()
 	for _, l := range []*teller{anybody, good} {
-		if m := l.next(); len(m.Changes) != 1 || m.Changes[0].Item.URL != d.base+"new.html" {
+		if m := l.next(); len(m.Changes) != 1 || m.Changes[0].Item.URL != d.Base+"new.html" {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -315,14 +315,14 @@ func TestEveryDoorAppliesRulesOfItsCaller(t *testing.T) {
 		n.Content.Archive, n.Content.Items, n.Clients.Identify = maker, server.Moments(j), c.Identify
 		n.Clients.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
 	})
-	site = &server.Site{Docroot: d.root, Base: d.base}
-	d.write("robots.txt", "User-agent: *\nDisallow: /hidden/\n\nUser-agent: evil\nDisallow: /for-good/\n\nUser-agent: good\nAllow: /\n")
-	d.publish()
-	begin := d.journal.Head()
-	d.write("for-good/x.html", "<p>for the good")
-	d.write("hidden/y.html", "<p>for nobody")
-	d.write("z.html", "<p>for all")
-	d.publish()
+	site = &server.Site{Docroot: d.Root, Base: d.Base}
+	d.Write("robots.txt", "User-agent: *\nDisallow: /hidden/\n\nUser-agent: evil\nDisallow: /for-good/\n\nUser-agent: good\nAllow: /\n")
+	d.Publish()
+	begin := d.Journal.Head()
+	d.Write("for-good/x.html", "<p>for the good")
+	d.Write("hidden/y.html", "<p>for nobody")
+	d.Write("z.html", "<p>for all")
+	d.Publish()
 	ctx, end := context.WithCancel(t.Context())
 	making := make(chan error)
 	go func() { making <- maker.Run(ctx) }()
@@ -364,7 +364,7 @@ func TestEveryDoorAppliesRulesOfItsCaller(t *testing.T) {
 		m := l.next()
 		var got []string
 		for _, c := range m.Changes {
-			got = append(got, string(c.Op)+" "+strings.TrimPrefix(c.Item.URL, d.base))
+			got = append(got, string(c.Op)+" "+strings.TrimPrefix(c.Item.URL, d.Base))
 		}
 		if told := strings.Join(got, ", "); !sameWords(told, want) {
 			t.Errorf("the stream delivers %s, want %s", told, want)
@@ -395,7 +395,7 @@ func (d *depot) askAllAs(token, ref string) (*http.Response, []byte) {
 	for {
 		resp, b := d.askAs(token, ref)
 		m, err := protocol.ParseMessage(b)
-		if resp.StatusCode != 200 || err != nil || m.Kind != protocol.Batch || m.To == d.journal.Head() {
+		if resp.StatusCode != 200 || err != nil || m.Kind != protocol.Batch || m.To == d.Journal.Head() {
 			return resp, b
 		}
 	}
@@ -403,8 +403,8 @@ func (d *depot) askAllAs(token, ref string) (*http.Response, []byte) {
 
 func (d *depot) askAs(token, ref string) (*http.Response, []byte) {
 	d.Helper()
-	req, err := http.NewRequestWithContext(d.Context(), "GET", d.base+ref, nil)
-	d.must(err)
+	req, err := http.NewRequestWithContext(d.Context(), "GET", d.Base+ref, nil)
+	d.Must(err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -32,8 +32,8 @@ func newArchivist(t *testing.T, change ...func(*doors.Notifier)) *depot {
 		store = n.Content.Pages.(*versions.Store)
 		store.Dir = t.TempDir()
 	}}, change...)...)
-	d.publisher.Inventory = store.Keeping(d.publisher.Inventory.(*server.Site))
-	d.must(store.Fill(t.Context()))
+	d.Publisher.Inventory = store.Keeping(d.Publisher.Inventory.(*server.Site))
+	d.Must(store.Fill(t.Context()))
 	return d
 }
 
@@ -45,7 +45,7 @@ func (d *depot) told(ref string) protocol.Message {
 		d.Fatalf("%s: status %d: %s", ref, resp.StatusCode, b)
 	}
 	m, err := protocol.ParseMessage(b)
-	d.must(err)
+	d.Must(err)
 	return m
 }
 
@@ -53,7 +53,7 @@ func (d *depot) told(ref string) protocol.Message {
 func (d *depot) toldAll(ref string) protocol.Message {
 	d.Helper()
 	for {
-		if m := d.told(ref); m.To == d.journal.Head() {
+		if m := d.told(ref); m.To == d.Journal.Head() {
 			return m
 		}
 	}
@@ -75,13 +75,13 @@ func (d *depot) dial(ref string, o wsconn.Options, header ...string) (*wsconn.Co
 		o.Subprotocols = []string{protocol.Subprotocol}
 	}
 	o.MaxMessage = protocol.MaxMessage
-	return wsconn.Dial(d.Context(), d.base+"parley/stream?"+ref, h, nil, o)
+	return wsconn.Dial(d.Context(), d.Base+"parley/stream?"+ref, h, nil, o)
 }
 
 func (d *depot) listen(after protocol.Cursor, more string, header ...string) *teller {
 	d.Helper()
 	c, err := d.dial("after="+after.String()+more, wsconn.Options{}, header...)
-	d.must(err)
+	d.Must(err)
 	d.Cleanup(func() { c.Close(1000, "") })
 	l := &teller{d, c, after}
 	if m := l.next(); m.Kind != protocol.Hello || m.From != after {
@@ -96,9 +96,9 @@ func (l *teller) next() protocol.Message {
 	ctx, stop := context.WithTimeout(l.Context(), 15*time.Second)
 	defer stop()
 	b, err := l.conn.Read(ctx)
-	l.must(err)
+	l.Must(err)
 	m, err := protocol.ParseMessage(b)
-	l.must(err)
+	l.Must(err)
 	switch m.Kind {
 	case protocol.Batch, protocol.Bundle, protocol.Archive:
 		if m.From != l.at {
@@ -114,24 +114,24 @@ func (l *teller) next() protocol.Message {
 // A page that is now forbidden is delivered in no form, and neither are its old versions.
 func TestForbiddenPagesAreDeliveredInNoForm(t *testing.T) {
 	d := newArchivist(t)
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	for i := range 3 {
-		d.write("secret.html", fmt.Sprint("secret ", i))
-		d.write("was.html", fmt.Sprint("secret too ", i))
-		d.publish()
+		d.Write("secret.html", fmt.Sprint("secret ", i))
+		d.Write("was.html", fmt.Sprint("secret too ", i))
+		d.Publish()
 	}
-	d.must(os.Rename(filepath.Join(d.root, "was.html"), filepath.Join(d.root, "open.html")))
-	d.publish()
-	d.write("robots.txt", "User-agent: *\nDisallow: /secret\nDisallow: /was\n")
-	d.publish()
+	d.Must(os.Rename(filepath.Join(d.Root, "was.html"), filepath.Join(d.Root, "open.html")))
+	d.Publish()
+	d.Write("robots.txt", "User-agent: *\nDisallow: /secret\nDisallow: /was\n")
+	d.Publish()
 	for _, as := range []string{"meta", "delta", "page", "batch"} {
 		resp, b := d.ask("GET", "parley/changes?as="+as+"&after="+begin.String(), "", "")
 		if as == "batch" {
 			m, err := protocol.ParseMessage(b)
-			d.must(err)
+			d.Must(err)
 			_, list := d.unpack(m.Body.Bytes)
 			b, err = json.Marshal(list)
-			d.must(err)
+			d.Must(err)
 		}
 		if resp.StatusCode != 200 || bytes.Contains(b, []byte("secret 0")) || bytes.Contains(b, []byte("secret 2")) || bytes.Contains(b, []byte("secret too 0")) {
 			t.Errorf("as=%s: status %d: %s", as, resp.StatusCode, b)
@@ -146,9 +146,9 @@ func TestForbiddenPagesAreDeliveredInNoForm(t *testing.T) {
 func (d *depot) edit(from, to int) {
 	d.Helper()
 	for i := from; i < to; i++ {
-		d.write(fmt.Sprintf("p%d.html", i%20), fmt.Sprint("edit ", i))
+		d.Write(fmt.Sprintf("p%d.html", i%20), fmt.Sprint("edit ", i))
 		if i%20 == 19 {
-			d.publish()
+			d.Publish()
 		}
 	}
 }
@@ -162,11 +162,11 @@ func TestBundlesOnSchedule(t *testing.T) {
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	d.edit(0, 980)
 	timed := d.listen(begin, "&as=batch&every=3600")
 	d.edit(980, 1000)
-	head := d.journal.Head()
+	head := d.Journal.Head()
 	if head.Seq-begin.Seq != 1000 {
 		t.Fatalf("%d changes", head.Seq-begin.Seq)
 	}
@@ -187,7 +187,7 @@ func TestBundlesOnSchedule(t *testing.T) {
 		pages[p.Change.Item.URL] = string(p.Body)
 	}
 	for i := 980; i < 1000; i++ {
-		if got := pages[fmt.Sprintf("%sp%d.html", d.base, i%20)]; got != fmt.Sprint("edit ", i) {
+		if got := pages[fmt.Sprintf("%sp%d.html", d.Base, i%20)]; got != fmt.Sprint("edit ", i) {
 			t.Errorf("%q", got)
 		}
 	}
@@ -204,14 +204,14 @@ func TestBundlesDespiteWrongClock(t *testing.T) {
 		n.Now = func() time.Time { return time.Now().Add(-time.Duration(ahead.Load())) }
 	})
 	ahead.Store(int64(365 * 24 * time.Hour)) // the journal's clock is the real time
-	l := d.listen(d.journal.Head(), "&as=batch&every=1")
+	l := d.listen(d.Journal.Head(), "&as=batch&every=1")
 	for i := range 2 {
 		d.edit(20*i, 20*i+20)
 		m := l.next()
 		for m.Kind == protocol.Mark {
 			m = l.next()
 		}
-		if m.Kind != protocol.Bundle || m.To != d.journal.Head() {
+		if m.Kind != protocol.Bundle || m.To != d.Journal.Head() {
 			t.Errorf("%+v", m)
 		}
 		ahead.Add(int64(time.Hour))
@@ -226,13 +226,13 @@ func TestBundlesWithDifferentIntervals(t *testing.T) {
 		began := time.Now()
 		n.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
 	})
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	often, seldom := d.listen(begin, "&as=batch&every=600"), d.listen(begin, "&as=batch&every=7200")
 	d.edit(0, 20)
 	told := func(l *teller) bool {
 		t.Helper()
 		switch m := l.next(); {
-		case m.Kind == protocol.Bundle && m.N == 20 && m.To == d.journal.Head():
+		case m.Kind == protocol.Bundle && m.N == 20 && m.To == d.Journal.Head():
 			return true
 		case m.Kind != protocol.Mark || m.To != begin:
 			t.Fatalf("%+v", m)
@@ -255,7 +255,7 @@ func TestBundlesWithDifferentIntervals(t *testing.T) {
 // Once the requested number of changes is reached, a bundle does not wait for its interval.
 func TestBundlesByCount(t *testing.T) {
 	d := newArchivist(t)
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	d.edit(0, 1000)
 	counted := d.listen(begin, "&as=batch&every=3600&count=400")
 	for _, n := range []uint64{400, 800} {
@@ -279,9 +279,9 @@ func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 		n.Content.Archive = maker
 	})
 	for i := range 9 {
-		d.write(fmt.Sprintf("p%d.html", i), "<p>") // one more page is a small part of them
+		d.Write(fmt.Sprintf("p%d.html", i), "<p>") // one more page is a small part of them
 	}
-	d.publish()
+	d.Publish()
 	resp, b := d.ask("GET", "parley/changes?as=site", "", "")
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d: %s", resp.StatusCode, b)
@@ -294,7 +294,7 @@ func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 	other := protocol.Cursor{Epoch: "other", Seq: 7}
 	first := d.listen(protocol.Cursor{}, "&as=site")
 	for range 2 {
-		if m := first.next(); m.Kind != protocol.Mark || m.Head != d.journal.Head() {
+		if m := first.next(); m.Kind != protocol.Mark || m.Head != d.Journal.Head() {
 			t.Fatalf("%+v", m)
 		}
 	}
@@ -307,10 +307,10 @@ func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 	defer func() { end(); <-making }()
 	check := func(m protocol.Message) {
 		t.Helper()
-		if m.Kind != protocol.Archive || m.To != d.journal.Head() || m.N != 10 || m.Body.Digest.IsZero() {
+		if m.Kind != protocol.Archive || m.To != d.Journal.Head() || m.N != 10 || m.Body.Digest.IsZero() {
 			t.Fatalf("%+v", m)
 		}
-		resp, wacz := d.ask("GET", strings.TrimPrefix(m.Body.Href, d.base), "", "")
+		resp, wacz := d.ask("GET", strings.TrimPrefix(m.Body.Href, d.Base), "", "")
 		if resp.StatusCode != 200 || int64(len(wacz)) != m.Body.Length || protocol.Sum(wacz) != m.Body.Digest {
 			t.Errorf("status %d, %d bytes", resp.StatusCode, len(wacz))
 		}
@@ -325,8 +325,8 @@ func TestReaderWithoutCursorGetsArchive(t *testing.T) {
 	check(<-poll)
 	check(d.told("as=site&after=other:7"))
 	// From there on it gets the changes.
-	d.write("a.html", "<p>a2")
-	d.publish()
+	d.Write("a.html", "<p>a2")
+	d.Publish()
 	for m := first.next(); ; m = first.next() {
 		if m.Kind == protocol.Ev && strings.HasSuffix(m.Changes[0].Item.URL, "a.html") {
 			break
@@ -345,9 +345,9 @@ func TestManyReadersGetOneArchive(t *testing.T) {
 		n.Content.Archive = maker
 	})
 	for i := range 50 {
-		d.write(fmt.Sprintf("p%d.html", i), strings.Repeat(fmt.Sprint(i), 1000))
+		d.Write(fmt.Sprintf("p%d.html", i), strings.Repeat(fmt.Sprint(i), 1000))
 	}
-	d.publish()
+	d.Publish()
 	var all []*teller
 	for range 500 {
 		all = append(all, d.listen(protocol.Cursor{}, "&as=site"))
@@ -367,7 +367,7 @@ func TestManyReadersGetOneArchive(t *testing.T) {
 		}
 	}
 	made, err := filepath.Glob(filepath.Join(maker.Dir, "*"))
-	d.must(err)
+	d.Must(err)
 	if len(made) > 2 { // the archive and its description
 		t.Errorf("%d archives were made: %v", len(made), made)
 	}
@@ -383,11 +383,11 @@ func TestChangesAfterArchiveAreReadOnceForAll(t *testing.T) {
 		n.Log, n.Content.Archive, n.Limits.PerAddress, n.Limits.Heartbeat = log, unfinished{}, readers, time.Second
 		n.Now = func() time.Time { return now }
 	})
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	for i := range 10 {
-		d.write(fmt.Sprintf("p%d.html", i), "<p>")
+		d.Write(fmt.Sprintf("p%d.html", i), "<p>")
 	}
-	d.publish()
+	d.Publish()
 	before := log.reads.Load()
 	var reading sync.WaitGroup
 	for range readers {
@@ -430,14 +430,14 @@ func (unfinished) Wait(ctx context.Context, _ content.Archived) error {
 // A filtering subscriber gets no unmatched changes, still learns its cursor, and delays no other client.
 func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
 	d := newDepot(t, func(n *doors.Notifier) { n.Limits.Heartbeat = 2 * time.Second })
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	for i := range 4000 {
-		d.write(fmt.Sprintf("x/%d.html", i), "x")
+		d.Write(fmt.Sprintf("x/%d.html", i), "x")
 	}
-	d.publish()
+	d.Publish()
 	l := d.listen(begin, "&prefix=/wanted/")
 	marks := 0
-	for l.at != d.journal.Head() {
+	for l.at != d.Journal.Head() {
 		if m := l.next(); m.Kind != protocol.Mark {
 			t.Fatalf("%+v", m)
 		}
@@ -447,11 +447,11 @@ func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
 		t.Errorf("%d marks for 4000 changes without matches", marks)
 	}
 	// Its next change continues from that cursor.
-	d.write("x/0.html", "more")
-	d.publish()
-	d.write("wanted/1.html", "1")
-	d.write("wanted/2.html", "2")
-	d.publish()
+	d.Write("x/0.html", "more")
+	d.Publish()
+	d.Write("wanted/1.html", "1")
+	d.Write("wanted/2.html", "2")
+	d.Publish()
 	for m := l.next(); m.Kind != protocol.Batch; m = l.next() {
 		if m.Kind != protocol.Mark {
 			t.Fatalf("%+v", m)
@@ -459,14 +459,14 @@ func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
 	}
 	// A limit counts the delivered changes.
 	m := d.told("prefix=/wanted/&limit=1&after=" + begin.String())
-	for m.Changes == nil && m.To != d.journal.Head() {
+	for m.Changes == nil && m.To != d.Journal.Head() {
 		m = d.told("prefix=/wanted/&limit=1&after=" + m.To.String())
 	}
-	if len(m.Changes) != 1 || m.Changes[0].Item.URL != d.base+"wanted/1.html" || m.To.Seq != m.Changes[0].Seq {
+	if len(m.Changes) != 1 || m.Changes[0].Item.URL != d.Base+"wanted/1.html" || m.To.Seq != m.Changes[0].Seq {
 		t.Errorf("%+v", m)
 	}
 	asked := 0
-	for at := begin; at != d.journal.Head(); asked++ {
+	for at := begin; at != d.Journal.Head(); asked++ {
 		m := d.told("prefix=/never/&wait=2&after=" + at.String())
 		if len(m.Changes) > 0 || m.To.Seq <= at.Seq {
 			t.Fatalf("polled: %+v", m)
@@ -481,10 +481,10 @@ func TestFilteringSubscriberLearnsItsCursor(t *testing.T) {
 // Both subprotocols carry the same messages, the packed one in fewer bytes (C33).
 func TestCompressedStream(t *testing.T) {
 	d := newArchivist(t)
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	packing := new(meter)
 	c, err := d.dial("as=page&after="+begin.String(), wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: map[string]wsconn.Packing{protocol.SubprotocolZstd: packing}})
-	d.must(err)
+	d.Must(err)
 	defer c.Close(1000, "")
 	if c.Subprotocol() != protocol.SubprotocolZstd {
 		t.Fatalf("%s", c.Subprotocol())
@@ -494,10 +494,10 @@ func TestCompressedStream(t *testing.T) {
 		t.Fatalf("%+v", m)
 	}
 	for i := range 20 {
-		d.write(fmt.Sprintf("p%d.html", i), strings.Repeat(fmt.Sprintf("<p>line %d\n", i), 500))
+		d.Write(fmt.Sprintf("p%d.html", i), strings.Repeat(fmt.Sprintf("<p>line %d\n", i), 500))
 	}
-	d.publish()
-	for packed.at != d.journal.Head() {
+	d.Publish()
+	for packed.at != d.Journal.Head() {
 		a, b := packed.next(), plain.next()
 		if string(a.Encode()) != string(b.Encode()) {
 			t.Errorf("%+v\nand plain\n%+v", a, b)

@@ -2,119 +2,49 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
-	"github.com/parleyweb/parley/server/manifest"
-	"github.com/parleyweb/parley/server/versions"
 )
 
 // A depot is a docroot with doors that deliver page bodies.
-type depot struct {
-	*testing.T
-	root      string
-	journal   *server.Journal
-	publisher *server.Publisher
-	notifier  *doors.Notifier
-	web       *httptest.Server
-	base      string
-}
+type depot struct{ *sitetest.Depot }
 
 func newDepot(t *testing.T, change ...func(*doors.Notifier)) *depot {
 	t.Helper()
-	dir := t.TempDir()
-	d := &depot{T: t, root: filepath.Join(dir, "www")}
-	d.web = httptest.NewUnstartedServer(nil)
-	d.base = "http://" + d.web.Listener.Addr().String() + "/"
-	d.write("a.html", "<p>a")
-	site := &server.Site{Docroot: d.root, Base: d.base}
-	var err error
-	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: d.base})
-	d.must(err)
-	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(d.base), Public: site.Public}
-	d.publisher = &server.Publisher{Inventory: site, Journal: d.journal, Snapshot: snapshot}
-	d.notifier = &doors.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: site.Public,
-		Content: doors.Content{Pages: &versions.Store{Journal: d.journal, Open: site.OpenPage, Public: site.Public},
-			Item: func(url string) (protocol.Item, bool, error) {
-				e, ok, err := d.journal.Get(url)
-				return e.Item, ok, err
-			}}}
+	d := &depot{sitetest.NewDepot(t, nil)}
+	d.Write("a.html", "<p>a")
+	d.Notifier.Content = doors.Content{Pages: d.Store, Item: func(url string) (protocol.Item, bool, error) {
+		e, ok, err := d.Journal.Get(url)
+		return e.Item, ok, err
+	}}
 	for _, f := range change {
-		f(d.notifier)
+		f(d.Notifier)
 	}
-	d.web.Config.Handler = d.notifier
-	d.web.Start()
-	t.Cleanup(func() {
-		d.web.CloseClientConnections()
-		d.must(d.notifier.Close(context.Background()))
-		d.web.Close()
-		d.must(d.journal.Close())
-	})
-	d.publish()
+	d.Start()
 	return d
-}
-
-func (d *depot) must(err error) {
-	d.Helper()
-	if err != nil {
-		d.Fatal(err)
-	}
-}
-
-func (d *depot) write(name, text string) {
-	d.Helper()
-	p := filepath.Join(d.root, name)
-	d.must(os.MkdirAll(filepath.Dir(p), 0o755))
-	d.must(os.WriteFile(p+".new", []byte(text), 0o644))
-	d.must(os.Rename(p+".new", p))
-}
-
-func (d *depot) publish() protocol.Cursor {
-	d.Helper()
-	_, err := d.publisher.AcceptDeletions(d.Context())
-	d.must(err)
-	return d.journal.Head()
-}
-
-// pages returns the site's pages, by URL.
-func (d *depot) pages() map[string]string {
-	d.Helper()
-	pages := map[string]string{}
-	d.must(filepath.WalkDir(d.root, func(p string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !strings.HasSuffix(p, ".html") {
-			return err
-		}
-		b, err := os.ReadFile(p)
-		pages[d.base+filepath.ToSlash(p[len(d.root)+1:])] = string(b)
-		return err
-	}))
-	return pages
 }
 
 // ask sends a request to a door.
 func (d *depot) ask(method, ref, mediaType, body string) (*http.Response, []byte) {
 	d.Helper()
-	req, err := http.NewRequestWithContext(d.Context(), method, d.base+ref, strings.NewReader(body))
-	d.must(err)
+	req, err := http.NewRequestWithContext(d.Context(), method, d.Base+ref, strings.NewReader(body))
+	d.Must(err)
 	if mediaType != "" {
 		req.Header.Set("Content-Type", mediaType)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	d.must(err)
+	d.Must(err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	d.must(err)
+	d.Must(err)
 	return resp, b
 }
 
@@ -125,11 +55,11 @@ func (d *depot) unpack(b []byte) (bundle.Head, []bundle.Page) {
 		d.Error(err)
 	}
 	r, err := bundle.NewReader(bytes.NewReader(b), bundle.Limits{})
-	d.must(err)
+	d.Must(err)
 	defer r.Close()
 	var list []bundle.Page
 	for p, err := range r.Pages() {
-		d.must(err)
+		d.Must(err)
 		list = append(list, p)
 	}
 	if r.Refused > 0 {
@@ -180,6 +110,6 @@ func (d *depot) message(ref string) protocol.Message {
 		d.Fatalf("%s: %s: %.300s", ref, resp.Status, b)
 	}
 	m, err := protocol.ParseMessage(bytes.TrimSpace(b))
-	d.must(err)
+	d.Must(err)
 	return m
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -55,49 +55,12 @@ func (d *docroot) age(places ...string) {
 	}
 }
 
-// look returns everything that a scan yields, and checks the order.
-func (d *docroot) look(scopes ...inventory.Scope) (list []inventory.Offer) {
+func (d *docroot) look(scopes ...inventory.Scope) []inventory.Offer {
 	d.Helper()
-	last := ""
-	for o, err := range d.site.Scan(d.Context(), scopes) {
-		if err != nil {
-			d.Fatalf("look: %v", err)
-		}
-		if o.URL != "" {
-			if last != "" && protocol.Compare(last, o.URL) >= 0 {
-				d.Fatalf("scan: %q after %q", o.URL, last)
-			}
-			if c, err := protocol.CanonicalURL("", o.URL); err != nil || c != o.URL {
-				d.Fatalf("scan: %q is not canonical: %q, %v", o.URL, c, err)
-			}
-			last = o.URL
-		}
-		if o.LeftOut == "" && !d.site.Public(o.URL) {
-			d.Errorf("scan: %q is offered, but not public", o.URL)
-		}
-		list = append(list, o)
-	}
-	return list
-}
-
-// leftOut returns the reasons by place.
-func leftOut(list []inventory.Offer) map[string]string {
-	m := make(map[string]string)
-	for _, o := range list {
-		if o.LeftOut != "" {
-			m[o.Place] = o.LeftOut
-		}
-	}
-	return m
+	return sitetest.Look(d.T, d.site, scopes...)
 }
 
 func (d *docroot) offer(url string) inventory.Offer {
 	d.Helper()
-	for _, o := range d.look() {
-		if o.URL == base+url {
-			return o
-		}
-	}
-	d.Fatalf("%s is not offered", url)
-	return inventory.Offer{}
+	return sitetest.Offered(d.T, d.look(), base+url)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
@@ -92,7 +93,7 @@ func TestNoIndex(t *testing.T) {
 	if rep.LeftOut != 1 || rep.Unchanged != 3 || s.calls != 3 {
 		t.Errorf("without a change: %+v, and features of %d pages", rep, s.calls)
 	}
-	if left := leftOut(s.look())["hidden.html"]; left != "noindex" {
+	if left := sitetest.LeftOut(s.look())["hidden.html"]; left != "noindex" {
 		t.Errorf("left out for %q", left)
 	}
 

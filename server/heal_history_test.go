@@ -116,7 +116,9 @@ func TestHealHistories(t *testing.T) {
 		sometimes := seed%4 == 3 // healing is switched on and off
 		look := func(heal bool) {
 			v.come()
-			v.pub.Pages.Heal = heal
+			if v.pub.Pages.Healer = nil; heal {
+				v.pub.Pages.Healer = v.site
+			}
 			_, err := v.pub.Scan(t.Context(), nil)
 			v.must(err)
 			v.come()

@@ -190,7 +190,7 @@ func TestHealNginx(t *testing.T) {
 		t.Error("nginx did not notice the rebuild: the test shows nothing")
 	}
 	build()
-	pub.Pages.Heal = true
+	pub.Pages.Healer = d.site
 	if rep := turn(); rep.ChangeCount() != 0 || rep.Healed != n {
 		t.Errorf("the rebuild, healed: %v", rep)
 	}

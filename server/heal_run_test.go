@@ -30,7 +30,7 @@ func TestTurnWaitsForPendingHeals(t *testing.T) {
 	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()
-	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Heal: true}, Pace: server.Pace{Once: true}}
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Healer: d.site}, Pace: server.Pace{Once: true}}
 	turn := func() inventory.Report {
 		rep, err := pub.Turn(t.Context())
 		d.must(err)
@@ -77,7 +77,7 @@ func TestTurnWritesChangesFoundWhileHealing(t *testing.T) {
 	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer j.Close()
-	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Heal: true}, Pace: server.Pace{Once: true},
+	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Healer: d.site}, Pace: server.Pace{Once: true},
 		Snapshot: &manifest.Snapshot{Path: filepath.Join(t.TempDir(), "robots.rdf"), Manifest: doors.Describe(base)}}
 	_, err = pub.Turn(t.Context())
 	d.must(err)
@@ -200,11 +200,8 @@ func TestHealStorm(t *testing.T) {
 	t.Logf("healed %d times", healed)
 }
 
-// A frail Inventory cannot set times.
-type frail struct {
-	*shelf
-	why error
-}
+// A frail Healer cannot set times.
+type frail struct{ why error }
 
 func (f frail) Heal(_ context.Context, o inventory.Offer, _ time.Time) (inventory.Offer, error) {
 	return o, f.why
@@ -213,7 +210,7 @@ func (f frail) Heal(_ context.Context, o inventory.Offer, _ time.Time) (inventor
 func TestFailedHeals(t *testing.T) {
 	w := newWorld(t)
 	var said bytes.Buffer
-	w.pub.Inventory, w.pub.Pages.Heal = frail{w.shelf, os.ErrPermission}, true
+	w.pub.Pages.Healer = frail{os.ErrPermission}
 	w.pub.Log = slog.New(slog.NewTextHandler(&said, nil))
 	w.fill(5)
 	w.look()
@@ -228,18 +225,11 @@ func TestFailedHeals(t *testing.T) {
 	if w.look(); w.reads != reads {
 		t.Error("a file that cannot be healed is read again")
 	}
-	w.pub.Inventory = frail{w.shelf, fmt.Errorf("just now: %w", inventory.ErrChanged)}
+	w.pub.Pages.Healer = frail{fmt.Errorf("just now: %w", inventory.ErrChanged)}
 	w.write("p/000.html", "page 0")
 	w.pass(time.Hour)
 	if rep := w.look(); rep.Unsettled != 1 || rep.Touched != 0 {
 		t.Errorf("%v", rep)
-	}
-	said.Reset()
-	w.pub.Inventory = w.shelf
-	w.look()
-	w.look()
-	if n := strings.Count(said.String(), "nothing is healed"); n != 1 {
-		t.Errorf("logged %d times:\n%s", n, &said)
 	}
 }
 

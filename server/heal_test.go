@@ -53,7 +53,7 @@ func (w *ward) open() {
 	j, err := server.OpenJournal(w.Context(), filepath.Join(filepath.Dir(w.dir), "state"), server.JournalOptions{Base: base, Now: clock})
 	w.must(err)
 	w.journal = j
-	w.pub = &server.Publisher{Inventory: counting{w.site, w}, Journal: j, Pages: server.Pages{Heal: true}, Now: clock, Log: slog.New(slog.NewTextHandler(&w.said, nil))}
+	w.pub = &server.Publisher{Inventory: counting{w.site, w}, Journal: j, Pages: server.Pages{Healer: w.site}, Now: clock, Log: slog.New(slog.NewTextHandler(&w.said, nil))}
 }
 
 func (w *ward) pass(d time.Duration) { w.now = w.now.Add(d) }
@@ -146,7 +146,7 @@ func TestHealRebuild(t *testing.T) {
 func TestHealOff(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, "a.html", "b.html")
-	w.pub.Pages.Heal = false
+	w.pub.Pages.Healer = nil
 	w.look()
 	first := w.now
 	w.put("a.html", "one")
@@ -158,7 +158,7 @@ func TestHealOff(t *testing.T) {
 	}
 	w.wantSecond("not healed", "a.html", first)
 	w.wantQuiet()
-	w.pub.Pages.Heal = true
+	w.pub.Pages.Healer = w.site
 	w.pass(time.Minute)
 	if rep := w.look(); rep.Healed != 1 {
 		t.Errorf("%v", rep)

@@ -21,14 +21,14 @@ import (
 // changes.
 func TestFiltersThatMatchNothingDelayNobody(t *testing.T) {
 	d := newDepot(t, func(n *doors.Notifier) { n.Limits.PerAddress = 1000 })
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	for i := range 4000 {
-		d.write(fmt.Sprintf("x/%d.html", i), "x")
+		d.Write(fmt.Sprintf("x/%d.html", i), "x")
 	}
-	d.publish()
+	d.Publish()
 	ask := func() time.Duration {
 		begun := time.Now()
-		at := d.journal.Head()
+		at := d.Journal.Head()
 		at.Seq -= 10
 		if m := d.told("after=" + at.String()); len(m.Changes) != 10 {
 			t.Errorf("%+v", m)
@@ -48,7 +48,7 @@ func TestFiltersThatMatchNothingDelayNobody(t *testing.T) {
 					return
 				default:
 				}
-				resp, err := http.Get(fmt.Sprintf("%sparley/changes?match=/**/%d-%d*&minlen=5&wait=0&after=%s", d.base, i, k, begin))
+				resp, err := http.Get(fmt.Sprintf("%sparley/changes?match=/**/%d-%d*&minlen=5&wait=0&after=%s", d.Base, i, k, begin))
 				if err != nil {
 					t.Error(err)
 					return
@@ -80,14 +80,14 @@ func TestFiltersThatMatchNothingDelayNobody(t *testing.T) {
 func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
 	const readers = 40
 	d := newArchivist(t, func(n *doors.Notifier) { n.Limits.PerAddress, n.Limits.WriteWait = readers, time.Hour })
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	rnd := rand.NewChaCha8([32]byte{})
 	for i := range 60 {
 		b := make([]byte, 100_000)
 		rnd.Read(b)
-		d.write(fmt.Sprintf("p%d.html", i), string(b))
+		d.Write(fmt.Sprintf("p%d.html", i), string(b))
 	}
-	d.publish()
+	d.Publish()
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -96,15 +96,15 @@ func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
 	}
 	before := heap()
 	for i := range readers {
-		conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.base, "http://"), "/"))
-		d.must(err)
+		conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.Base, "http://"), "/"))
+		d.Must(err)
 		defer conn.Close()
-		d.must(conn.(*net.TCPConn).SetReadBuffer(4096))
+		d.Must(conn.(*net.TCPConn).SetReadBuffer(4096))
 		fmt.Fprintf(conn, "GET /parley/stream?as=page&maxlen=%d&after=%s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
 			100_000+i, begin, "localhost", []string{protocol.Subprotocol, protocol.SubprotocolZstd}[i%2])
 		resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 1024), nil)
-		d.must(err)
+		d.Must(err)
 		if resp.StatusCode != 101 {
 			t.Fatalf("status %d", resp.StatusCode)
 		}
@@ -112,7 +112,7 @@ func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
 	// Once no more is sent, all wait for the messages that nobody reads.
 	last, same := int64(-1), 0
 	until(t, "nothing more is delivered", func() bool {
-		if now := d.notifier.Stats().Frames; now != last {
+		if now := d.Notifier.Stats().Frames; now != last {
 			last, same = now, 0
 		} else {
 			same++
@@ -130,7 +130,7 @@ func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
 // it is never a server error.
 func TestUnknownRequestValuesAreNoServerError(t *testing.T) {
 	d := newArchivist(t, func(n *doors.Notifier) { n.Content.Items = server.Moments(n.Log.(*server.Journal)) })
-	at := d.journal.Head().String()
+	at := d.Journal.Head().String()
 	none := protocol.Sum([]byte("a page that nobody has")).String()
 	for ref, want := range map[string]int{
 		"parley/changes?as=other&after=" + at:                                           400,

@@ -23,6 +23,7 @@ type deployment struct {
 	dir     string // contains the build and the docroot
 	journal *server.Journal
 	pub     *server.Publisher
+	site    *server.Site
 }
 
 func newDeployment(t *testing.T, pages ...string) *deployment {
@@ -32,7 +33,8 @@ func newDeployment(t *testing.T, pages ...string) *deployment {
 	d.must(err)
 	t.Cleanup(func() { j.Close() })
 	d.journal = j
-	d.pub = &server.Publisher{Inventory: &server.Site{Docroot: filepath.Join(d.dir, "root"), Base: base}, Journal: j, Pace: server.Pace{Once: true},
+	d.site = &server.Site{Docroot: filepath.Join(d.dir, "root"), Base: base}
+	d.pub = &server.Publisher{Inventory: d.site, Journal: j, Pace: server.Pace{Once: true},
 		Snapshot: &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: doors.Describe(base)}}
 	return d
 }
@@ -141,7 +143,9 @@ func TestModifiedAfterClone(t *testing.T) {
 	d := newDeployment(t, "x.html", "a.html", "b/c.html", "b/d.html")
 	d.clone()
 	for _, heal := range []bool{false, true} {
-		d.pub.Pages.Heal = heal
+		if heal {
+			d.pub.Pages.Healer = d.site
+		}
 		d.wantUnmoved("a clone", d.clone, !heal)
 		d.must(os.WriteFile(filepath.Join(d.dir, "build", "a.html"), []byte("other content"), 0o644))
 		d.wantUnmoved("a clone of another build", d.clone, !heal, "a.html")

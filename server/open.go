@@ -193,7 +193,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, base string, 
 			log.Info("a new epoch begins with the items of the published manifest", "published", was.String(), "state", at.String(), "items", head.Items)
 			// A complete manifest is a complete description: any difference that the
 			// next scan finds is a change, and is reported as one.
-			return j.Settle()
+			return j.EndBaseline()
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -194,7 +194,7 @@ func TestPublishedByURL(t *testing.T) {
 	if j.Len() != 1 {
 		t.Errorf("%d items", j.Len())
 	}
-	w.must(j.Settle())
+	w.must(j.EndBaseline())
 	at := j.Head()
 	w.must(j.Close())
 	for _, c := range []struct {

@@ -31,36 +31,36 @@ func body(m protocol.Message, url string) (b protocol.Body, ok bool) {
 // alike.
 func TestPagesComeWithTheirChanges(t *testing.T) {
 	d := newArchivist(t)
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	live := d.listen(begin, "&as=page")
-	d.write("a.html", "<p>a2")
-	d.publish()
+	d.Write("a.html", "<p>a2")
+	d.Publish()
 	if m := live.next(); m.Kind != protocol.Ev || string(m.Bodies[0].Bytes) != "<p>a2" {
 		t.Errorf("%+v", m)
 	}
-	d.write("b.html", "")
-	d.write("c.html", strings.Repeat("c", protocol.MaxInline+1))
-	d.write("d.html", "<p>\xff no text")
-	d.publish()
-	d.must(os.Rename(filepath.Join(d.root, "b.html"), filepath.Join(d.root, "e.html")))
-	d.write("a.html", "<p>a3")
-	d.publish()
-	d.must(os.Remove(filepath.Join(d.root, "d.html")))
-	d.write("f.html", "<p>f")
-	d.publish()
+	d.Write("b.html", "")
+	d.Write("c.html", strings.Repeat("c", protocol.MaxInline+1))
+	d.Write("d.html", "<p>\xff no text")
+	d.Publish()
+	d.Must(os.Rename(filepath.Join(d.Root, "b.html"), filepath.Join(d.Root, "e.html")))
+	d.Write("a.html", "<p>a3")
+	d.Publish()
+	d.Must(os.Remove(filepath.Join(d.Root, "d.html")))
+	d.Write("f.html", "<p>f")
+	d.Publish()
 	m := d.toldAll("as=page&after=" + begin.String())
 	if m.Kind != protocol.Batch {
 		t.Fatalf("%+v", m)
 	}
 	for url, want := range map[string]string{"a.html": "<p>a3", "d.html": "", "e.html": "", "f.html": "<p>f"} {
-		if b, ok := body(m, d.base+url); !ok || string(b.Bytes) != want {
+		if b, ok := body(m, d.Base+url); !ok || string(b.Bytes) != want {
 			t.Errorf("%s: %v %+v", url, ok, b)
 		}
 	}
-	if b, ok := body(m, d.base+"e.html"); !ok || b.Bytes == nil {
+	if b, ok := body(m, d.Base+"e.html"); !ok || b.Bytes == nil {
 		t.Errorf("the page that was created and moved came without its bytes: %+v", b)
 	}
-	if b, ok := body(m, d.base+"c.html"); !ok || b.Href != d.base+"c.html" || b.Length != protocol.MaxInline+1 || b.Digest.IsZero() {
+	if b, ok := body(m, d.Base+"c.html"); !ok || b.Href != d.Base+"c.html" || b.Length != protocol.MaxInline+1 || b.Digest.IsZero() {
 		t.Errorf("%+v", b)
 	}
 	if n := len(slices.DeleteFunc(m.Bodies, func(b protocol.Body) bool { return b.IsZero() })); n != 4 {
@@ -73,21 +73,21 @@ func TestPagesComeWithTheirChanges(t *testing.T) {
 func TestDeltasFollowTheReadersVersion(t *testing.T) {
 	d := newArchivist(t)
 	text := strings.Repeat("<p>A line of many, which stays as it is for ever and ever.\n", 200)
-	d.write("long.html", text)
-	d.publish()
-	begin, held := d.journal.Head(), text
+	d.Write("long.html", text)
+	d.Publish()
+	begin, held := d.Journal.Head(), text
 	for i := range 3 {
-		d.write("long.html", text+fmt.Sprint("edit ", i))
-		d.publish()
+		d.Write("long.html", text+fmt.Sprint("edit ", i))
+		d.Publish()
 	}
 	apply := func(m protocol.Message) {
 		t.Helper()
-		b, _ := body(m, d.base+"long.html")
+		b, _ := body(m, d.Base+"long.html")
 		c := m.Changes[len(m.Changes)-1]
 		switch {
 		case b.Coding == protocol.CodingDelta && b.Base == protocol.Sum([]byte(held)):
 			page, err := coding.ApplyDelta([]byte(held), b.Bytes, 1<<20)
-			d.must(err)
+			d.Must(err)
 			held = string(page)
 			if len(b.Bytes) > 200 {
 				t.Errorf("difference of %d bytes", len(b.Bytes))
@@ -102,10 +102,10 @@ func TestDeltasFollowTheReadersVersion(t *testing.T) {
 		}
 	}
 	apply(d.toldAll("as=delta&after=" + begin.String()))
-	live, whole := d.listen(d.journal.Head(), "&as=delta"), 0
+	live, whole := d.listen(d.Journal.Head(), "&as=delta"), 0
 	for i := range 55 {
-		d.write("long.html", text+fmt.Sprint("another edit ", i))
-		d.publish()
+		d.Write("long.html", text+fmt.Sprint("another edit ", i))
+		d.Publish()
 		m := live.next()
 		if m.Bodies[0].Coding == "" {
 			whole++
@@ -116,9 +116,9 @@ func TestDeltasFollowTheReadersVersion(t *testing.T) {
 		t.Errorf("the page was sent whole %d times", whole)
 	}
 	// A page delivered under its new name can be had as a delta against the copy under the old one.
-	at := d.journal.Head()
-	d.must(os.Rename(filepath.Join(d.root, "long.html"), filepath.Join(d.root, "moved.html")))
-	d.publish()
+	at := d.Journal.Head()
+	d.Must(os.Rename(filepath.Join(d.Root, "long.html"), filepath.Join(d.Root, "moved.html")))
+	d.Publish()
 	if m := d.toldAll("as=delta&after=" + at.String()); tellAll(m.Changes) == "" || m.Bodies != nil {
 		t.Errorf("a move comes with %+v", m)
 	}
@@ -127,26 +127,26 @@ func TestDeltasFollowTheReadersVersion(t *testing.T) {
 // For any amount of changes, no message exceeds its maximum length, and nothing is left out.
 func TestMessageLengthIsBounded(t *testing.T) {
 	d := newArchivist(t)
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	want := map[string]string{}
 	for i, c := range []string{"\x01", "\"", "é", "\u2028", "\xff", "x"} {
 		for k := range 8 {
 			name := fmt.Sprintf("p%d-%d.html", i, k)
-			want[d.base+name] = strings.Repeat(c, protocol.MaxInline/len(c)-k)
-			d.write(name, want[d.base+name])
+			want[d.Base+name] = strings.Repeat(c, protocol.MaxInline/len(c)-k)
+			d.Write(name, want[d.Base+name])
 		}
 	}
-	d.publish()
+	d.Publish()
 	read := func(next func(at protocol.Cursor) []byte) {
 		t.Helper()
 		got, at := map[string]string{}, begin
-		for messages := 0; at != d.journal.Head(); messages++ {
+		for messages := 0; at != d.Journal.Head(); messages++ {
 			b := next(at)
 			if len(b) > protocol.MaxMessage || messages > 100 {
 				t.Fatalf("message %d of %d bytes", messages, len(b))
 			}
 			m, err := protocol.ParseMessage(b)
-			d.must(err)
+			d.Must(err)
 			for i, c := range m.Changes {
 				got[c.Item.URL] = string(m.Bodies[i].Bytes)
 			}
@@ -165,7 +165,7 @@ func TestMessageLengthIsBounded(t *testing.T) {
 	live := d.listen(begin, "&as=page")
 	read(func(protocol.Cursor) []byte {
 		b, err := live.conn.Read(t.Context())
-		d.must(err)
+		d.Must(err)
 		return b
 	})
 }
@@ -183,27 +183,27 @@ func TestMirrorKeptByBodiesEqualsSite(t *testing.T) {
 		}
 		text := func() string { return all.String() + fmt.Sprint("<p>", rnd.Uint64()) }
 		for i := range 8 {
-			d.write(fmt.Sprintf("p%d.html", i), text())
+			d.Write(fmt.Sprintf("p%d.html", i), text())
 		}
-		begin, first := d.publish(), d.pages()
+		begin, first := d.Publish(), d.Pages()
 		for range 60 {
 			for range 1 + rnd.IntN(3) {
 				a, b := fmt.Sprintf("p%d.html", rnd.IntN(10)), fmt.Sprintf("p%d.html", rnd.IntN(10))
 				switch rnd.IntN(6) {
 				case 0:
-					os.Remove(filepath.Join(d.root, a)) // or there is none
+					os.Remove(filepath.Join(d.Root, a)) // or there is none
 				case 1, 2:
-					os.Rename(filepath.Join(d.root, a), filepath.Join(d.root, b))
+					os.Rename(filepath.Join(d.Root, a), filepath.Join(d.Root, b))
 				default:
-					d.write(a, text())
+					d.Write(a, text())
 				}
 			}
-			d.publish()
+			d.Publish()
 		}
 		for _, as := range []string{"page", "delta"} {
 			for _, most := range []int{1, 3, 1000} {
 				mirror, differences, asks, messages := maps.Clone(first), 0, 0, 0
-				for at := begin; at != d.journal.Head(); messages++ {
+				for at := begin; at != d.Journal.Head(); messages++ {
 					limit := 1000
 					if most < limit {
 						limit = 1 + rnd.IntN(most)
@@ -237,7 +237,7 @@ func TestMirrorKeptByBodiesEqualsSite(t *testing.T) {
 								continue // the reader lacks the delta's base
 							}
 							page, err := coding.ApplyDelta([]byte(held), b.Bytes, 1<<20)
-							d.must(err)
+							d.Must(err)
 							mirror[url] = string(page)
 							differences++
 						} else {
@@ -249,13 +249,13 @@ func TestMirrorKeptByBodiesEqualsSite(t *testing.T) {
 					}
 					for url, digest := range last {
 						if protocol.Sum([]byte(mirror[url])) != digest {
-							mirror[url] = d.pages()[url] // by now it may be gone or different
+							mirror[url] = d.Pages()[url] // by now it may be gone or different
 							asks++
 						}
 					}
 					at = m.To
 				}
-				if want := d.pages(); !maps.Equal(mirror, want) {
+				if want := d.Pages(); !maps.Equal(mirror, want) {
 					for url, text := range want {
 						if mirror[url] != text {
 							t.Errorf("%s: %.60q", url, mirror[url])

@@ -64,14 +64,13 @@ type Publisher struct {
 	}
 }
 
-// A turn is what scans and announcements use, one at a time: only the goroutine that has locked it.
+// A turn is the state that scans and announcements share. Only the goroutine that has locked it uses it.
 type turn struct {
 	token     chan struct{}                     // in it while it is locked
 	marked    bool                              // see Publisher.mark
 	began     time.Time                         // when the first scan of this Publisher began
 	announced int                               // entries that exist because they were announced
 	counted   bool                              // announced is valid
-	noHealer  bool                              // the warning about a missing Healer was logged
 	refused   map[string]bool                   // see compare.Scan.Refused
 	unread    map[string]*inventory.UnseenError // what could not be read and was logged, by place
 	deletions deletions
@@ -88,17 +87,16 @@ type tally struct {
 
 // Pages says what is particular about the pages of a site.
 type Pages struct {
-	// Heal gives files that were rewritten with the same bytes their previous
-	// modification time back, if the Inventory is an [inventory.Healer]: so the web
-	// server's validators stay those that visitors hold. A file whose bytes changed
-	// within a second that this URL had before gets one that the URL never had. Heal
-	// never sets a time in the future; where it would have to, the page is scanned
-	// again once that time has come: Run does so by itself, and a Turn waits up to 2 s
-	// for it.
+	// Healer, if not nil, gives files that were rewritten with the same bytes their
+	// previous modification time back: so the web server's validators stay those that
+	// visitors hold. A file whose bytes changed within a second that this URL had before
+	// gets one that the URL never had. No time in the future is set; where it would have
+	// to be, the page is scanned again once that time has come: Run does so by itself,
+	// and a Turn waits up to 2 s for it.
 	//
 	// It is for trees that a web server serves, not for one in which make or rsync
 	// compares times to decide what to do.
-	Heal bool
+	Healer inventory.Healer
 
 	// Importance, if not nil, returns the importance of a page; a full scan calls it
 	// for every page. A changed importance is stored, and not reported as a change.
@@ -444,16 +442,11 @@ func (p *Publisher) nextScan(t *turn, scopes []inventory.Scope, accept bool) *co
 		}
 		return p.Pace.ripe(since, l.Now)
 	}
-	if p.Pages.Heal {
+	if l.Healer = p.Pages.Healer; l.Healer != nil {
 		if t.refused == nil {
 			t.refused = make(map[string]bool)
 		}
 		l.Refused = t.refused
-		var ok bool
-		if l.Healer, ok = p.Inventory.(inventory.Healer); !ok && !t.noHealer {
-			t.noHealer = true
-			p.log().Warn("nothing is healed: this inventory has no files whose mtime could be set")
-		}
 	}
 	return l
 }

@@ -28,7 +28,7 @@ import (
 // of requests. Each bundle must start at the reader's cursor.
 func (d *depot) follow(at protocol.Cursor, ref string) (urls []string, asked int) {
 	d.Helper()
-	for head := d.journal.Head(); at != head; asked++ {
+	for head := d.Journal.Head(); at != head; asked++ {
 		m := d.told(ref + "&after=" + at.String())
 		if m.From != at || m.To.Seq < at.Seq || asked > 1000 {
 			d.Fatalf("polled %d times, at %v: %+v", asked, at, m)
@@ -36,14 +36,14 @@ func (d *depot) follow(at protocol.Cursor, ref string) (urls []string, asked int
 		if m.Kind == protocol.Bundle {
 			b := m.Body.Bytes
 			if m.Body.Href != "" {
-				_, b = d.ask("GET", strings.TrimPrefix(m.Body.Href, d.base), "", "")
+				_, b = d.ask("GET", strings.TrimPrefix(m.Body.Href, d.Base), "", "")
 			}
 			h, list := d.unpack(b)
 			if h.From != at || h.To != m.To {
 				d.Fatalf("at %v the bundle is of %v to %v, and its message of %v to %v", at, h.From, h.To, m.From, m.To)
 			}
 			for _, p := range list {
-				urls = append(urls, strings.TrimPrefix(p.Change.Item.URL, d.base))
+				urls = append(urls, strings.TrimPrefix(p.Change.Item.URL, d.Base))
 			}
 		}
 		at = m.To
@@ -55,15 +55,15 @@ func (d *depot) follow(at protocol.Cursor, ref string) (urls []string, asked int
 // them.
 func TestFilteredBundlesHaveAllMatches(t *testing.T) {
 	d := newArchivist(t)
-	begin := d.journal.Head()
-	d.write("robots.txt", "User-agent: *\nDisallow: /hidden/\n")
-	d.publish()
+	begin := d.Journal.Head()
+	d.Write("robots.txt", "User-agent: *\nDisallow: /hidden/\n")
+	d.Publish()
 	for i := range 6 {
-		d.write(fmt.Sprintf("other/%d.html", i), "<p>other")
-		d.write(fmt.Sprintf("hidden/%d.html", i), "<p>hidden")
-		d.publish()
-		d.write(fmt.Sprintf("x/%d.html", i), "<p>wanted")
-		d.publish()
+		d.Write(fmt.Sprintf("other/%d.html", i), "<p>other")
+		d.Write(fmt.Sprintf("hidden/%d.html", i), "<p>hidden")
+		d.Publish()
+		d.Write(fmt.Sprintf("x/%d.html", i), "<p>wanted")
+		d.Publish()
 	}
 	want := []string{"x/0.html", "x/1.html", "x/2.html", "x/3.html", "x/4.html", "x/5.html"}
 	for _, more := range []string{"", "&count=1", "&count=2", "&limit=1", "&count=1&wait=5"} {
@@ -73,14 +73,14 @@ func TestFilteredBundlesHaveAllMatches(t *testing.T) {
 		}
 	}
 	// A long poll is answered with the change that follows the unmatched ones.
-	at := d.journal.Head()
+	at := d.Journal.Head()
 	waits := make(chan protocol.Message)
 	go func() { waits <- d.told("as=batch&prefix=/x/&wait=30&after=" + at.String()) }()
-	until(t, "somebody waits", func() bool { return d.notifier.Stats().Subscribers == 1 })
-	d.write("other/a.html", "<p>other")
-	d.publish()
-	d.write("x/a.html", "<p>wanted")
-	d.publish()
+	until(t, "somebody waits", func() bool { return d.Notifier.Stats().Subscribers == 1 })
+	d.Write("other/a.html", "<p>other")
+	d.Publish()
+	d.Write("x/a.html", "<p>wanted")
+	d.Publish()
 	m := <-waits
 	got, _ := d.follow(m.To, "as=batch&prefix=/x/")
 	if m.Kind == protocol.Bundle {
@@ -88,7 +88,7 @@ func TestFilteredBundlesHaveAllMatches(t *testing.T) {
 		if h.From != at {
 			t.Errorf("the bundle is of %v, not %v", h.From, at)
 		}
-		got = append(got, strings.TrimPrefix(list[0].Change.Item.URL, d.base))
+		got = append(got, strings.TrimPrefix(list[0].Change.Item.URL, d.Base))
 	}
 	if !slices.Equal(got, []string{"x/a.html"}) {
 		t.Errorf("%v after %+v", got, m)
@@ -98,11 +98,11 @@ func TestFilteredBundlesHaveAllMatches(t *testing.T) {
 // A limit on the changes of a bundle counts, up to the largest.
 func TestBundleLimits(t *testing.T) {
 	d := newDepot(t)
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	for i := range protocol.MaxBatch + 1 {
-		d.write(fmt.Sprintf("x/%d.html", i), "x")
+		d.Write(fmt.Sprintf("x/%d.html", i), "x")
 	}
-	d.publish()
+	d.Publish()
 	for more, want := range map[string]uint64{"": protocol.MaxBatch + 1, "&limit=1000": 1000, "&limit=7": 7, "&count=7&limit=1000": 7, "&count=1001": 1001} {
 		if m := d.told("as=batch&after=" + begin.String() + more); m.To.Seq-begin.Seq != want {
 			t.Errorf("%q: %d changes", more, m.To.Seq-begin.Seq)
@@ -121,25 +121,25 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 		n.Clients.Identify = c.Identify
 		n.Clients.PublicTo = func(name, url string) bool { return site.PublicTo(name, url) }
 	})
-	site = &server.Site{Docroot: d.root, Base: d.base}
-	d.write("robots.txt", "User-agent: evil\nDisallow: /private/\n")
-	d.publish()
-	begin := d.journal.Head()
-	d.write("private/x.html", "<p>x, which moves")
-	d.write("private/z.html", "<p>z, which comes out")
-	d.write("open/w.html", "<p>w, which goes in")
-	d.publish()
+	site = &server.Site{Docroot: d.Root, Base: d.Base}
+	d.Write("robots.txt", "User-agent: evil\nDisallow: /private/\n")
+	d.Publish()
+	begin := d.Journal.Head()
+	d.Write("private/x.html", "<p>x, which moves")
+	d.Write("private/z.html", "<p>z, which comes out")
+	d.Write("open/w.html", "<p>w, which goes in")
+	d.Publish()
 	move := func(from, to string) {
-		d.must(os.MkdirAll(filepath.Dir(filepath.Join(d.root, to)), 0o755))
-		d.must(os.Rename(filepath.Join(d.root, from), filepath.Join(d.root, to)))
-		d.publish()
+		d.Must(os.MkdirAll(filepath.Dir(filepath.Join(d.Root, to)), 0o755))
+		d.Must(os.Rename(filepath.Join(d.Root, from), filepath.Join(d.Root, to)))
+		d.Publish()
 	}
 	move("private/x.html", "private/y.html")
 	move("private/z.html", "open/z.html")
 	move("open/w.html", "private/w.html")
-	d.must(os.Remove(filepath.Join(d.root, "private/y.html")))
-	d.must(os.Remove(filepath.Join(d.root, "open/z.html")))
-	d.publish()
+	d.Must(os.Remove(filepath.Join(d.Root, "private/y.html")))
+	d.Must(os.Remove(filepath.Join(d.Root, "open/z.html")))
+	d.Publish()
 	for _, door := range []string{"parley/changes?", "parley/changes?as=page&", "parley/changes?as=batch&", "parley/batch?"} {
 		told := func(token string) string {
 			resp, b := d.askAllAs(token, door+"after="+begin.String())
@@ -163,7 +163,7 @@ func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
 		}
 	}
 	l := d.listen(begin, "", "Authorization", "Bearer "+evilToken)
-	for l.at != d.journal.Head() {
+	for l.at != d.Journal.Head() {
 		for _, c := range l.next().Changes {
 			if strings.Contains(c.Item.URL+c.From, "private/") {
 				t.Errorf("the stream delivers to the forbidden caller %+v", c)
@@ -179,19 +179,19 @@ func TestFilterTooLongForBundleURL(t *testing.T) {
 			return func(context.Context, *protocol.Change) (bool, error) { return true, nil }, nil
 		}
 	})
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	large := make([]byte, 3*protocol.MaxInline)
 	rand.NewChaCha8([32]byte{}).Read(large)
-	d.write("large.html", string(large))
-	d.publish()
+	d.Write("large.html", string(large))
+	d.Publish()
 	ask := func(as, where string) (*http.Response, []byte) {
 		q := url.Values{"as": {as}, "after": {begin.String()}, "where": {where}}
 		return d.ask("POST", "parley/changes", "application/x-www-form-urlencoded", q.Encode())
 	}
 	resp, b := ask("batch", strings.Repeat("é", 1000))
 	m, err := protocol.ParseMessage(b)
-	d.must(err)
-	if u, err := protocol.CanonicalURL(d.base, m.Body.Href); resp.StatusCode != 200 || err != nil || u == "" {
+	d.Must(err)
+	if u, err := protocol.CanonicalURL(d.Base, m.Body.Href); resp.StatusCode != 200 || err != nil || u == "" {
 		t.Errorf("status %d: %v %.300s", resp.StatusCode, err, b)
 	}
 	if resp, b := ask("batch", strings.Repeat("é", 1700)); resp.StatusCode != 400 {
@@ -227,7 +227,7 @@ func TestBundlesRejectPrograms(t *testing.T) {
 	d := newArchivist(t, runs(func(context.Context, *protocol.Change) (caller.Verdict, error) {
 		return caller.Verdict{Tell: true}, nil
 	}))
-	at := d.journal.Head().String()
+	at := d.Journal.Head().String()
 	for _, ref := range []string{"parley/changes?as=batch&after=" + at + program, "parley/batch?after=" + at + program} {
 		resp, b := d.ask("GET", ref, "", "")
 		var p struct{ Parameter string }
@@ -251,13 +251,13 @@ func TestProgramWithLargeOutputsRunsOncePerChange(t *testing.T) {
 		asked.Add(1)
 		return caller.Verdict{Tell: true, Output: make([]byte, 200<<10)}, nil
 	}))
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	for i := range 32 {
-		d.write(fmt.Sprintf("p%d.html", i), "<p>")
+		d.Write(fmt.Sprintf("p%d.html", i), "<p>")
 	}
-	d.publish()
+	d.Publish()
 	outputs := 0
-	for at := begin; at != d.journal.Head(); {
+	for at := begin; at != d.Journal.Head(); {
 		m := d.told("after=" + at.String() + program)
 		at, outputs = m.To, outputs+len(m.Bodies)
 	}
@@ -285,15 +285,15 @@ func TestProgramWithoutMatchesKeepsConnection(t *testing.T) {
 		}
 	})
 	for i := range 60 {
-		d.write(fmt.Sprintf("p%d.html", i), "<p>")
+		d.Write(fmt.Sprintf("p%d.html", i), "<p>")
 	}
-	d.publish()
+	d.Publish()
 	begun := time.Now()
 	resp, b := d.ask("POST", "parley/agents/run?where=none"+program, "", "")
 	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
 	var end protocol.AgentEnd
-	d.must(json.Unmarshal([]byte(lines[len(lines)-1]), &end))
-	if took := time.Since(begun); resp.StatusCode != 200 || end.To != d.journal.Head() || end.Pages != 0 || took < 2*patience || len(lines) < int(took/patience) {
+	d.Must(json.Unmarshal([]byte(lines[len(lines)-1]), &end))
+	if took := time.Since(begun); resp.StatusCode != 200 || end.To != d.Journal.Head() || end.Pages != 0 || took < 2*patience || len(lines) < int(took/patience) {
 		t.Errorf("status %d after %v: %q", resp.StatusCode, took, b)
 	}
 	for _, name := range []string{"op=create", "minsig=0.5"} {
@@ -324,13 +324,13 @@ func TestBusySiteRejectsOnlyExpressions(t *testing.T) {
 			}, nil
 		}
 	})
-	begin := d.journal.Head()
-	d.write("a.html", "<p>2")
-	d.publish()
+	begin := d.Journal.Head()
+	d.Write("a.html", "<p>2")
+	d.Publish()
 	var busy sync.WaitGroup
 	ask := func(ref string) {
 		busy.Go(func() {
-			if m := d.told(ref + "&where=x&after=" + begin.String()); m.To != d.journal.Head() {
+			if m := d.told(ref + "&where=x&after=" + begin.String()); m.To != d.Journal.Head() {
 				t.Errorf("%+v", m)
 			}
 		})
@@ -357,7 +357,7 @@ func TestBusySiteRejectsOnlyExpressions(t *testing.T) {
 	stream := d.listen(begin, "&as=page")
 	close(free)
 	busy.Wait()
-	if m := stream.next(); m.Kind != protocol.Ev || m.To != d.journal.Head() {
+	if m := stream.next(); m.Kind != protocol.Ev || m.To != d.Journal.Head() {
 		t.Errorf("%+v", m)
 	}
 }

@@ -257,7 +257,7 @@ func (f *Finding) redirect(answer *fetch.Answer) *Finding {
 	return f
 }
 
-// unnamed explains a page of which the web server knows no media type; nil if it does.
+// unnamed returns f for a page that the web server sends without a proper media type, and otherwise nil.
 func (f *Finding) unnamed(a *fetch.Answer, want string) *Finding {
 	got, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil || got != "application/octet-stream" || want != "text/html" && want != "application/xhtml+xml" {

@@ -202,7 +202,7 @@ func (s *Site) OpenPage(ctx context.Context, url string) (io.ReadCloser, error) 
 // without the wait, unless it is missing or has no rule in it.
 func (s *Site) AcceptRobots() { s.inside().AcceptRobots() }
 
-// RobotsProblem returns what a person should know of robots.txt as last read, empty
-// if all is well; whether this process has logged it as an error; and whether the file
-// is missing or has lost its rules, so that a person is needed.
-func (s *Site) RobotsProblem() (trouble string, said, lost bool) { return s.inside().RobotsProblem() }
+// RobotsProblem describes what is wrong with robots.txt as last read; the text is empty if
+// nothing is. logged reports whether this process has logged it as an error, and lost
+// whether the file is missing or has lost its rules, so that a person must decide.
+func (s *Site) RobotsProblem() (trouble string, logged, lost bool) { return s.inside().RobotsProblem() }

@@ -345,9 +345,9 @@ func TestRequestBodiesInMemoryAreBounded(t *testing.T) {
 	question := `{"pages":[{"url":"` + strings.Repeat("a", 7<<20)
 	var open []func() *httptest.ResponseRecorder
 	for i := range 2 {
-		open = append(open, sends(d.notifier, "POST", "/parley/batch", "application/json", fmt.Sprintf("192.0.2.%d:1", i), question))
+		open = append(open, sends(d.Notifier, "POST", "/parley/batch", "application/json", fmt.Sprintf("192.0.2.%d:1", i), question))
 	}
-	if a := sends(d.notifier, "POST", "/parley/batch", "application/json", "192.0.2.9:1", question)(); a.Code != 503 || a.Header().Get("Retry-After") == "" {
+	if a := sends(d.Notifier, "POST", "/parley/batch", "application/json", "192.0.2.9:1", question)(); a.Code != 503 || a.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %.300s", a.Code, a.Body)
 	}
 	for _, end := range open {
@@ -355,7 +355,7 @@ func TestRequestBodiesInMemoryAreBounded(t *testing.T) {
 			t.Errorf("%d %.300s", a.Code, a.Body)
 		}
 	}
-	if a := sends(d.notifier, "POST", "/parley/batch", "application/json", "192.0.2.9:1", `{"pages":[]}`)(); a.Code != 200 {
+	if a := sends(d.Notifier, "POST", "/parley/batch", "application/json", "192.0.2.9:1", `{"pages":[]}`)(); a.Code != 200 {
 		t.Errorf("afterwards: %d %.300s", a.Code, a.Body)
 	}
 }

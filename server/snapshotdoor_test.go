@@ -24,18 +24,18 @@ func (d *depot) do(r *http.Request) (*http.Response, []byte) {
 	d.Helper()
 	plain := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 	resp, err := plain.Do(r)
-	d.must(err)
+	d.Must(err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	d.must(err)
+	d.Must(err)
 	return resp, b
 }
 
 // manifest requests the manifest with a method and header fields.
 func (d *depot) manifest(method string, header ...string) (*http.Response, []byte) {
 	d.Helper()
-	r, err := http.NewRequestWithContext(d.Context(), method, d.base+"robots.rdf", nil)
-	d.must(err)
+	r, err := http.NewRequestWithContext(d.Context(), method, d.Base+"robots.rdf", nil)
+	d.Must(err)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -51,14 +51,14 @@ type telling struct {
 
 func (d *depot) read(b []byte) telling {
 	d.Helper()
-	m := protocol.NewManifestReader(bytes.NewReader(b), protocol.ManifestOptions{URL: d.base + "robots.rdf", Origin: protocol.Origin(d.base)})
+	m := protocol.NewManifestReader(bytes.NewReader(b), protocol.ManifestOptions{URL: d.Base + "robots.rdf", Origin: protocol.Origin(d.Base)})
 	r := telling{items: map[string]protocol.Digest{}, gone: map[string]bool{}}
 	for {
 		rec, err := m.Next()
 		if err == io.EOF {
 			break
 		}
-		d.must(err)
+		d.Must(err)
 		if rec.Gone != nil {
 			r.gone[rec.Gone.URL] = true
 		} else {
@@ -72,9 +72,9 @@ func (d *depot) read(b []byte) telling {
 // turn publishes changes and writes the manifest.
 func (d *depot) turn() {
 	d.Helper()
-	d.publish()
-	_, err := d.publisher.Turn(d.Context())
-	d.must(err)
+	d.Publish()
+	_, err := d.Publisher.Turn(d.Context())
+	d.Must(err)
 }
 
 // A client with an earlier manifest gets the changes since (RFC 3229), and with them the content of the whole
@@ -83,7 +83,7 @@ func TestManifestFeed(t *testing.T) {
 	d := newDepot(t)
 	rnd := rand.New(rand.NewPCG(5, 5))
 	for i := range 60 {
-		d.write(fmt.Sprintf("p%d.html", i), fmt.Sprint("page ", i))
+		d.Write(fmt.Sprintf("p%d.html", i), fmt.Sprint("page ", i))
 	}
 	d.turn()
 	resp, whole := d.manifest("GET")
@@ -91,15 +91,15 @@ func TestManifestFeed(t *testing.T) {
 	copies := []map[string]protocol.Digest{d.read(whole).items}
 	for step := range 12 {
 		for range 1 + rnd.IntN(3) {
-			d.write(fmt.Sprintf("p%d.html", rnd.IntN(60)), fmt.Sprint("step ", step, rnd.Uint64()))
+			d.Write(fmt.Sprintf("p%d.html", rnd.IntN(60)), fmt.Sprint("step ", step, rnd.Uint64()))
 		}
 		switch step % 3 {
 		case 0:
-			d.write(fmt.Sprintf("new%d.html", step), "new")
+			d.Write(fmt.Sprintf("new%d.html", step), "new")
 		case 1:
-			os.Remove(filepath.Join(d.root, fmt.Sprintf("p%d.html", rnd.IntN(60))))
+			os.Remove(filepath.Join(d.Root, fmt.Sprintf("p%d.html", rnd.IntN(60))))
 		case 2:
-			os.Rename(filepath.Join(d.root, fmt.Sprintf("p%d.html", rnd.IntN(60))), filepath.Join(d.root, fmt.Sprintf("m%d.html", step)))
+			os.Rename(filepath.Join(d.Root, fmt.Sprintf("p%d.html", rnd.IntN(60))), filepath.Join(d.Root, fmt.Sprintf("m%d.html", step)))
 		}
 		d.turn()
 		resp, whole = d.manifest("GET")
@@ -130,7 +130,7 @@ func TestManifestFeed(t *testing.T) {
 	for name, ask := range map[string][]string{
 		"unknown":        {"A-IM", "feed", "If-None-Match", `"0123456789abcdef0123456789abcdef"`},
 		"of other epoch": {"A-IM", "feed", "If-None-Match", `"other.1.0123456789abcdef0123456789abcdef"`},
-		"of later":       {"A-IM", "feed", "If-None-Match", fmt.Sprintf(`"%s.99999.0"`, d.journal.Head().Epoch)},
+		"of later":       {"A-IM", "feed", "If-None-Match", fmt.Sprintf(`"%s.99999.0"`, d.Journal.Head().Epoch)},
 		"none":           {"A-IM", "feed"},
 		"no feed":        {"If-None-Match", etags[0]},
 		"other IM":       {"A-IM", "vcdiff", "If-None-Match", etags[0]},
@@ -149,9 +149,9 @@ func TestManifestFeed(t *testing.T) {
 		t.Errorf("range: status %d %q", resp.StatusCode, b)
 	}
 	// A feed has no page that the current rules forbid.
-	d.write("robots.txt", "User-agent: *\nDisallow: /new\n")
+	d.Write("robots.txt", "User-agent: *\nDisallow: /new\n")
 	d.turn()
-	if resp, b := d.manifest("GET", "A-IM", "feed", "If-None-Match", etags[0]); resp.StatusCode != 226 || strings.Contains(string(b), "<item rdf:about=\""+d.base+"new") {
+	if resp, b := d.manifest("GET", "A-IM", "feed", "If-None-Match", etags[0]); resp.StatusCode != 226 || strings.Contains(string(b), "<item rdf:about=\""+d.Base+"new") {
 		t.Errorf("status %d: %s", resp.StatusCode, b)
 	}
 }
@@ -162,13 +162,13 @@ func TestManyManifestFeeds(t *testing.T) {
 	const feeds = 40 // more than are cached
 	d := newDepot(t)
 	for i := range 2 * feeds {
-		d.write(fmt.Sprintf("many/%d.html", i), "<p>")
+		d.Write(fmt.Sprintf("many/%d.html", i), "<p>")
 	}
 	d.turn()
 	var tags []string
 	for i := range feeds {
 		tags = append(tags, d.etag())
-		d.write(fmt.Sprintf("p%d.html", i), "<p>")
+		d.Write(fmt.Sprintf("p%d.html", i), "<p>")
 		d.turn()
 	}
 	var all sync.WaitGroup
@@ -226,7 +226,7 @@ func TestManifestDateAhead(t *testing.T) {
 			t.Errorf("%q with a future date: status %d", coded, resp.StatusCode)
 		}
 	}
-	d.must(os.Chtimes(filepath.Join(filepath.Dir(d.root), "robots.rdf"), ahead, ahead))
+	d.Must(os.Chtimes(filepath.Join(filepath.Dir(d.Root), "robots.rdf"), ahead, ahead))
 	d.turn()
 	if resp, b := d.manifest("GET", "If-Modified-Since", date); resp.StatusCode != 200 || !bytes.Equal(b, whole) || resp.Header.Get("Last-Modified") != "" {
 		t.Errorf("written while the clock was ahead: status %d, %d bytes, %v", resp.StatusCode, len(b), resp.Header)
@@ -238,7 +238,7 @@ func TestManifestDateAhead(t *testing.T) {
 func TestManifestContentCodings(t *testing.T) {
 	d := newDepot(t)
 	for i := range 60 {
-		d.write(fmt.Sprintf("p%d.html", i), fmt.Sprint("page ", i))
+		d.Write(fmt.Sprintf("p%d.html", i), fmt.Sprint("page ", i))
 	}
 	d.turn()
 	_, whole := d.manifest("GET")
@@ -256,7 +256,7 @@ func TestManifestContentCodings(t *testing.T) {
 			t.Errorf("%q: %d bytes of %d", accept, len(b), len(whole))
 		}
 		r, err := coding.NewReader(bytes.NewReader(b))
-		d.must(err)
+		d.Must(err)
 		if b, err = io.ReadAll(r); err != nil || !bytes.Equal(b, whole) {
 			t.Errorf("%q: %d bytes, %v", accept, len(b), err)
 		}
@@ -281,14 +281,14 @@ func TestManifestContentCodings(t *testing.T) {
 		}
 	}
 	// An entity tag of any coding is equally good for a feed of changes.
-	d.write("p0.html", "other")
+	d.Write("p0.html", "other")
 	d.turn()
 	resp, b := d.manifest("GET", "A-IM", "feed", "Accept-Encoding", "gzip", "If-None-Match", tags["zstd"])
 	if resp.StatusCode != 226 || resp.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatalf("status %d %v", resp.StatusCode, resp.Header)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(b))
-	d.must(err)
+	d.Must(err)
 	if b, err = io.ReadAll(z); err != nil || len(d.read(b).items) != 1 {
 		t.Errorf("%s, %v", b, err)
 	}
@@ -297,26 +297,26 @@ func TestManifestContentCodings(t *testing.T) {
 // Changes come compressed too, if they are long enough.
 func TestChangesContentCodings(t *testing.T) {
 	d := newDepot(t)
-	begin := d.journal.Head()
+	begin := d.Journal.Head()
 	for i := range 30 {
-		d.write(fmt.Sprintf("p%d.html", i), "x")
+		d.Write(fmt.Sprintf("p%d.html", i), "x")
 	}
-	d.publish()
+	d.Publish()
 	_, plain := d.askAs("", "parley/changes?after="+begin.String())
 	for _, name := range []string{"gzip", "zstd"} {
-		r, err := http.NewRequest("GET", d.base+"parley/changes?after="+begin.String(), nil)
-		d.must(err)
+		r, err := http.NewRequest("GET", d.Base+"parley/changes?after="+begin.String(), nil)
+		d.Must(err)
 		r.Header.Set("Accept-Encoding", name)
 		resp, b := d.do(r)
 		if resp.Header.Get("Content-Encoding") != name || len(b)*3 > len(plain) || resp.Header.Get("Vary") == "" {
 			t.Errorf("%s: %v, %d bytes of %d", name, resp.Header, len(b), len(plain))
 		}
 		in, err := coding.NewReader(bytes.NewReader(b))
-		d.must(err)
+		d.Must(err)
 		if b, err = io.ReadAll(in); err != nil || !bytes.Equal(b, plain) {
 			t.Errorf("%s: %v", b, err)
 		}
-		r.URL.RawQuery = "after=" + d.journal.Head().String()
+		r.URL.RawQuery = "after=" + d.Journal.Head().String()
 		if resp, _ := d.do(r); resp.Header.Get("Content-Encoding") != "" {
 			t.Errorf("an empty list of changes has the coding %v", resp.Header)
 		}

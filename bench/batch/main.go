@@ -14,11 +14,6 @@
 //
 //	go run ./bench/batch [--pages 5000] [--rounds 5] [--delayed 1] [--rtt 20ms] [--coding C]
 //
-//	go run ./bench/batch --hostile
-//
-// repeats a cheap request, at first alone, and then beside clients that request 100,000 pages at a time, or
-// the maximum that is allowed.
-//
 // It needs nginx. The goals: with the delay, 20 times as fast as one
 // connection and 5 times as fast as eight; without, no slower than either.
 package main
@@ -62,7 +57,6 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "runs of each arm over the bare loopback")
 	flag.IntVar(&o.delayed, "delayed", 1, "runs of each arm with the delay; one connection takes 100 s")
 	flag.DurationVar(&o.rtt, "rtt", 20*time.Millisecond, "simulated round-trip time")
-	flag.BoolVar(&o.hostile, "hostile", false, "measure instead how long another client waits beside heavy ones")
 	flag.StringVar(&o.coding, "coding", "", "Accept-Encoding of a batch: gzip, zstd or identity; empty: as the client chooses, identity over loopback and otherwise zstd")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of everything but nginx to this file")
 	flag.Parse()
@@ -79,7 +73,6 @@ var errGoal = errors.New("a goal was missed")
 type options struct {
 	pages, rounds, delayed int
 	rtt                    time.Duration
-	hostile                bool
 	coding                 string
 	profile                string
 }
@@ -108,9 +101,6 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		defer pprof.StopCPUProfile()
 	}
 	fmt.Fprintf(out, "%d pages of %.1f kB\n\n", len(w.items), float64(w.bytes)/float64(len(w.items))/1000)
-	if o.hostile {
-		return w.hostile(ctx, out)
-	}
 	direct := strings.TrimSuffix(strings.TrimPrefix(w.base, "http://"), "/")
 	bare, err := w.rounds(ctx, direct, o.rounds)
 	if err != nil {

@@ -72,7 +72,7 @@ func (s *subject) renew(ctx context.Context) error {
 	return err
 }
 
-// load loads the page anew, over a new connection, and returns when its first and its last byte had come.
+// load loads the page anew, over a new connection, and returns the times until its first and its last byte.
 func (s *subject) load(ctx context.Context) (first, whole time.Duration, err error) {
 	if err := s.renew(ctx); err != nil {
 		return 0, 0, err

@@ -13,17 +13,19 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/steer"
 )
 
-// steeringKey is the key in the meta bucket of what a person has set on the crawl while it ran. The collection does not interpret it.
+// steeringKey is the key in the meta bucket of what a person has set on the crawl while it ran.
 var steeringKey = []byte("steering")
 
-// Steering returns what a Commit or EditSteering has stored last; nil if that was nothing.
-func Steering(c *Collection) (text []byte, err error) {
+// Steering returns what a Commit or EditSteering has stored last; the zero value if that was nothing.
+func Steering(c *Collection) (s steer.Steering, err error) {
+	var text []byte
 	if err = c.reading(func(tx *bbolt.Tx) (err error) { text, err = steeringOf(tx); return err }); err != nil {
-		return nil, fmt.Errorf("read steering: %w", err)
+		return s, fmt.Errorf("read steering: %w", err)
 	}
-	return text, nil
+	return steer.Parse(text)
 }
 
 // EditSteering changes the steering of the collection in a directory, which must exist: change gets the present one, and the origins of
@@ -64,11 +66,8 @@ func steeringOf(tx *bbolt.Tx) ([]byte, error) {
 		return nil, errEmpty
 	}
 	raw := meta.Get(steeringKey)
-	if raw == nil {
-		return nil, nil
-	}
 	text, ok := record.Unseal(steeringKey, raw)
-	if !ok {
+	if raw != nil && !ok {
 		return nil, record.Damaged(metaBucket, steeringKey)
 	}
 	return append([]byte(nil), text...), nil

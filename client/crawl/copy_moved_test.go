@@ -86,7 +86,7 @@ func (w *hosts) site(host string, pages map[string]string, former ...string) *sp
 	return s
 }
 
-// archived is a site that offers an archive of all its pages, which nobody needs.
+// archived returns a site that offers an archive of all its pages, and reports an error if it is requested.
 func archived(t *testing.T, s *speaker) http.Handler {
 	offer, err := json.Marshal(protocol.Discovery{Version: 1, Base: s.base, Manifest: s.base + "robots.rdf", Changes: s.base + "parley/changes",
 		Forms: []protocol.Form{protocol.AsMeta, protocol.AsSite}, Site: s.base + "parley/site"})
@@ -465,7 +465,7 @@ func TestMovedRobotsStayPublic(t *testing.T) {
 	})
 }
 
-// A site moves from http to https. Nobody leads its copy back from https to http.
+// A site moves from http to https, and its copy follows. No redirect or manifest makes the copy go back from https to http.
 func TestCopyMovesToHTTPS(t *testing.T) {
 	w, log := &hosts{by: map[string]http.Handler{}}, &lockedLog{}
 	plain, secure := httptest.NewServer(w), httptest.NewTLSServer(w)

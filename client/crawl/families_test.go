@@ -196,7 +196,7 @@ func TestFacets(t *testing.T) {
 		t.Errorf("%d pages wait: %+v", s.Waiting, s.Traps)
 	}
 
-	// The next run knows what was learned, and it can be explained.
+	// The next run knows what this one has learned, and Why explains it.
 	_, again, s := m.crawl(t, dir, isFacet, nil)
 	t.Logf("run again: %d of the search; %d wait", again, s.Waiting)
 	if again > 2 || s.Waiting == 0 {

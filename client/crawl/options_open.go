@@ -21,7 +21,6 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
-	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -52,7 +51,7 @@ func (o *Options) Open() (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := steer.Stored(collection.Steering(col))
+	s, err := collection.Steering(col)
 	if err == nil {
 		c, err = o.steered(&s, col)
 	}
@@ -396,10 +395,10 @@ func (o *Options) checkHosts(hosts []string) error {
 		name, wait = "WaitBig", f.WaitBig
 	}
 	for _, host := range hosts {
-		ip, _ := netip.ParseAddr(host)
-		here := ip.IsLoopback() || strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost")
+		ip, err := netip.ParseAddr(host)
+		here := inet.Loopback(host) || strings.HasSuffix(strings.ToLower(host), ".localhost")
 		switch {
-		case !f.AllowPrivate && (here || ip.IsPrivate() || ip.IsLinkLocalUnicast()):
+		case !f.AllowPrivate && (here || err == nil && inet.Special(ip) != ""):
 			return wrong("%s is not on the public Internet: add %s if the machine is yours", host, field("AllowPrivate"))
 		case f.Contact == "" && !here && host != "":
 			return wrong("%s is another machine: add %s MAIL or URL, so that its operators can reach you", host, field("Contact"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/client/crawl"
@@ -68,6 +69,24 @@ func TestOptionErrorsNameFields(t *testing.T) {
 		}
 		if _, err := os.Stat(o.Collection.Into); err == nil {
 			t.Errorf("%s: a collection was made", want)
+		}
+	}
+}
+
+// Addresses that are not public are known in all ways to write them.
+func TestSpecialStartAddresses(t *testing.T) {
+	for _, host := range []string{"100.64.0.1", "0.0.0.0", "10.0.0.1", "[fd00::1]", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[::ffff:127.0.0.1]", "a.localhost"} {
+		o := ownSite(t, "http://"+host+"/")
+		o.Fetch.AllowPrivate = false
+		if err := o.CheckURL(o.Start[0]); err == nil || !strings.HasSuffix(err.Error(), " is not on the public Internet: add AllowPrivate if the machine is yours") {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	for host, ok := range map[string]bool{"[::ffff:127.0.0.1]": true, "[::ffff:10.0.0.1]": true, "100.64.0.1": false, "[::ffff:8.8.8.8]": false} {
+		o := ownSite(t, "http://"+host+"/") // requests without a wait are for one's own machines
+		o.Fetch.Contact = "me@b.example"
+		if err := o.CheckURL(o.Start[0]); (err == nil) != ok {
+			t.Errorf("%s without a wait: %v", host, err)
 		}
 	}
 }

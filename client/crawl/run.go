@@ -16,7 +16,6 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
-	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -107,7 +106,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		return err
 	}
 	front, plan, trust := mode.front, mode.plan, mode.trust
-	steered, err := steer.Stored(collection.Steering(c.Collection))
+	steered, err := collection.Steering(c.Collection)
 	if err != nil {
 		return err
 	}

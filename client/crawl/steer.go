@@ -39,7 +39,7 @@ func (c *Crawler) Steer(change func(*steer.Steering) error) (s steer.Steering, e
 	}
 	c.steers.Lock()
 	defer c.steers.Unlock()
-	if s, err = steer.Stored(collection.Steering(c.Collection)); err != nil {
+	if s, err = collection.Steering(c.Collection); err != nil {
 		return s, err
 	}
 	was, next := s, (*Crawler)(nil)

@@ -127,7 +127,7 @@ func (p *crawlPage) read(ctx context.Context) (any, error) {
 	now := time.Now()
 	v := &crawlView{Status: p.api.crawler.Status(), Known: p.api.col.Len()}
 	var err error
-	if v.Steering, err = steer.Stored(collection.Steering(p.api.col)); err != nil {
+	if v.Steering, err = collection.Steering(p.api.col); err != nil {
 		return nil, err
 	}
 	if s := &v.Steering; s.All || len(s.Sites) > 0 {

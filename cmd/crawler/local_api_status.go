@@ -78,7 +78,7 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 		s.Copy, err = d.copyStatus(req.Context())
 	}
 	if err == nil {
-		s.Steering, err = steer.Stored(collection.Steering(d.col))
+		s.Steering, err = collection.Steering(d.col)
 	}
 	answer(w, s, err)
 }
@@ -127,7 +127,7 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	_, copied := d.col.Copy() // of which nothing is estimated
-	steering, err := steer.Stored(collection.Steering(d.col))
+	steering, err := collection.Steering(d.col)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err)
 		return

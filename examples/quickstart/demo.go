@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -134,7 +135,7 @@ func (d *demo) append(page, what string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(f, "<!-- %s at %s -->\n", what, time.Now().Format(time.RFC3339Nano))
-	return firstOf(err, f.Close())
+	return cmp.Or(err, f.Close())
 }
 
 func (d *demo) rewrite(page string) error {
@@ -167,15 +168,6 @@ func sameFile(a, b string) bool {
 }
 
 func exists(name string) bool { _, err := os.Stat(name); return err == nil }
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func clip(s string, n int) string {
 	if len(s) <= n {

@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"flag"
@@ -65,7 +66,7 @@ func run(ctx context.Context, docroot string, keep bool, out io.Writer) (err err
 	if msg, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the commands: %w\n%s", err, msg)
 	}
-	defer func() { err = firstOf(err, d.close()) }()
+	defer func() { err = cmp.Or(err, d.close()) }()
 	if err := d.start(ctx); err != nil {
 		return err
 	}

@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// MaxPaths is the number of different paths that Counts counts exactly, as long as they have at most 256 MiB
-// together.
+// MaxPaths is up to how many different paths Counts is exact, as long as they take at most 256 MiB together.
 const MaxPaths = 1 << 20
 
 // The bounds in bytes: of a path, as in sitemaps, and of all together.
@@ -16,8 +15,8 @@ const (
 )
 
 // Counts counts how often people requested each path: a GET or HEAD with status 200 or 304, by a client that
-// names itself a browser. If a log has no user agents, every client counts. A query does not make another
-// path.
+// names itself a browser. If a log has no user agents, every client counts. A path is counted without its
+// query.
 //
 // Beyond MaxPaths paths, those requested least are dropped from time to time: a count may then be too low, by
 // at most Missed. Paths of more than 2048 bytes are not counted. Counts is for one goroutine at a time.

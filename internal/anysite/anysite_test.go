@@ -107,7 +107,7 @@ func report(t *testing.T, r *anysite.Runner, x anysite.Result) {
 	if x.Err == nil && len(x.Verdict.Findings) == 0 && os.Getenv("PARLEY_ANYSITE_SEED") == "" {
 		return
 	}
-	// To store a recording takes longer than to judge it: those of a run in which nothing was found are not stored, unless it was asked for alone.
+	// Storing a recording takes longer than judging it. So a seed without findings is stored only if it was run alone.
 	if dir := os.Getenv("PARLEY_ANYSITE_KEEP"); dir != "" && x.Record != nil {
 		if err := keep(filepath.Join(dir, fmt.Sprintf("%d.json.gz", x.Plan.Seed)), x.Record); err != nil {
 			t.Error(err)

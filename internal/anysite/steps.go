@@ -3,6 +3,7 @@
 package anysite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -95,17 +96,17 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		err = edit(pick(r, paths))
 	case "edit-many":
 		for range 2 + r.IntN(6) {
-			err = first(err, edit(pick(r, paths)))
+			err = cmp.Or(err, edit(pick(r, paths)))
 		}
 	case "trifles":
 		for _, p := range paths {
-			err = first(err, edit(p))
+			err = cmp.Or(err, edit(p))
 		}
 	case "create":
 		path := pick(r, []string{"new.html", "news/new.html", "fresh/one.html"})
 		q := Page{Path: path, Name: path, Age: 0, Version: 1}
 		urls = append(urls, s.url(path))
-		err = first(w.write(s, q), link("", path))
+		err = cmp.Or(w.write(s, q), link("", path))
 	case "move", "copy":
 		from := pick(r, plain)
 		to := strings.TrimSuffix(from, ".html") + "-too.html"
@@ -116,7 +117,7 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		if kind == "copy" {
 			q.Path = to
 			urls = append(urls, s.url(to))
-			err = first(w.write(s, q), link("", to))
+			err = cmp.Or(w.write(s, q), link("", to))
 			return urls, err
 		}
 		if b, err := os.ReadFile(old); err == nil {
@@ -137,17 +138,17 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 	case "delete":
 		path := pick(r, plain)
 		urls = append(urls, s.url(path))
-		err = first(remove(path), link(path, ""))
+		err = cmp.Or(remove(path), link(path, ""))
 	case "rebuild":
 		for i, p := range paths {
 			if i%2 == 0 {
-				err = first(err, edit(p))
+				err = cmp.Or(err, edit(p))
 				continue
 			}
 			s.mu.Lock()
 			q := s.files[p]
 			s.mu.Unlock()
-			err = first(err, w.write(s, q))
+			err = cmp.Or(err, w.write(s, q))
 		}
 	case "protect":
 		s.mu.Lock()
@@ -180,15 +181,6 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		return nil, fmt.Errorf("unknown step %s", kind)
 	}
 	return urls, err
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // disturb ends a program, in one way or another, and restarts it as a process supervisor does.

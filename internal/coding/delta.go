@@ -166,8 +166,8 @@ func writeFrame(w io.Writer, base, page []byte) error {
 		return err
 	}
 	if len(page) > 0 && len(page) < oneBlock {
-		// As a stream, which becomes one segment if it is so short: EncodeAll would scan the base once more,
-		// which is most of the work.
+		// The page is written as a stream, since EncodeAll would scan the base once more, which is most of the work. A stream
+		// this short is written as a single segment, too.
 		e.Reset(w)
 		_, err = e.Write(page)
 		err = errors.Join(err, e.Close())

@@ -69,7 +69,7 @@ func tellByIndexNow(t *testing.T, sub string) {
 		t.Fatal(err)
 	}
 	defer state.Close()
-	if err := state.Settle(); err != nil {
+	if err := state.EndBaseline(); err != nil {
 		t.Fatal(err)
 	}
 	base := web.URL + "/" + sub

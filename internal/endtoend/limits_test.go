@@ -123,7 +123,7 @@ func TestLongestDescriptionIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if err := j.Settle(); err != nil {
+	if err := j.EndBaseline(); err != nil {
 		t.Fatal(err)
 	}
 	n := &doors.Notifier{Log: j, Base: base, Content: doors.Content{Items: server.Moments(j)},

@@ -1,6 +1,7 @@
 package fakeweb
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -86,7 +87,7 @@ func (s *Site) build() {
 	r, o := s.rand, s.web.opts
 	s.pages, s.more = map[string]*page{}, make(chan struct{})
 	s.page("/")
-	n := 1 + r.IntN(max(1, positive(o.Pages, 12)))
+	n := 1 + r.IntN(max(1, cmp.Or(o.Pages, 12)))
 	paths := []string{"/"}
 	for i := 1; i < n; i++ {
 		up := paths[r.IntN(len(paths))]
@@ -109,13 +110,6 @@ func (s *Site) build() {
 	s.Sitemap = s.Kind == Lying || r.IntN(2) == 0
 	s.setUp()
 	s.Robots = s.robots()
-}
-
-func positive(v, otherwise int) int {
-	if v > 0 {
-		return v
-	}
-	return otherwise
 }
 
 func (s *Site) robots() string {

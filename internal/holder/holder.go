@@ -28,7 +28,7 @@ var ErrNoHolder = errors.New("no process has the state open")
 // is 104.
 const longestSocket = 100
 
-// newSocket is the suffix of a socket's name until it is private.
+// newSocket is the suffix of a socket's name until only the owner may connect to it.
 const newSocket = "~"
 
 // SocketPath returns the socket of the holder of the state at path: beside it, or in the system's temporary

@@ -112,8 +112,8 @@ func foreign(text []byte) bool {
 	return false
 }
 
-// mayDeclare reports whether a response or the beginning of its page may declare another charset than UTF-8. For most pages this
-// settles it, at little of the cost of finding out the encoding.
+// mayDeclare reports whether a response or the beginning of its page may declare another charset than UTF-8. For most pages the
+// answer is no, and comes at little of the cost of determining the encoding.
 func mayDeclare(declared string, page []byte) bool {
 	name := []byte(declared)
 	if len(name) == 0 {

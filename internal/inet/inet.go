@@ -86,5 +86,5 @@ func Loopback(host string) bool {
 // below it (RFC 6761), a loopback address or a private one.
 func Own(host string) bool {
 	a, _ := netip.ParseAddr(strings.Trim(host, "[]"))
-	return Loopback(host) || strings.HasSuffix(strings.ToLower(host), ".localhost") || a.Unmap().IsPrivate()
+	return Loopback(host) || strings.HasSuffix(strings.ToLower(host), ".localhost") || Plain(a).IsPrivate()
 }

@@ -23,9 +23,9 @@ const (
 	ascending = 0.95
 )
 
-// Settle declares the first description complete: Head becomes EPOCH:0.
+// EndBaseline declares the first description complete: Head becomes EPOCH:0.
 // On a whole journal it does nothing.
-func (j *Journal) Settle() error {
+func (j *Journal) EndBaseline() error {
 	j.turn.Lock()
 	defer j.turn.Unlock()
 	err := j.update(func(_ *bbolt.Tx, m *meta) error {
@@ -37,7 +37,7 @@ func (j *Journal) Settle() error {
 		return nil
 	})
 	if err != nil {
-		return j.fail("settle", err)
+		return j.fail("end the baseline of", err)
 	}
 	return nil
 }

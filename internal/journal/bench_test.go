@@ -22,7 +22,7 @@ func large(t testing.TB, n int) *journal.Journal {
 			steps = steps[:0]
 		}
 	}
-	settle(t, j)
+	endBaseline(t, j)
 	return j
 }
 

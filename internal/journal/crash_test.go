@@ -46,7 +46,7 @@ func appendForEver(file string) error {
 	if err != nil {
 		return err
 	}
-	if err := j.Settle(); err != nil {
+	if err := j.EndBaseline(); err != nil {
 		return err
 	}
 	for n := j.Head().Seq; ; n = j.Head().Seq {
@@ -210,7 +210,7 @@ func TestKilledWhileRenewing(t *testing.T) {
 		if n != len(lines) && n != len(lines)+1 {
 			t.Errorf("round %d: items of renewal %d after %d were reported", round, n, len(lines))
 		}
-		settle(t, j)
+		endBaseline(t, j)
 		take(t, j, create("after", "x"))
 		j.Close()
 	}

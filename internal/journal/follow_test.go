@@ -54,7 +54,7 @@ func TestWait(t *testing.T) {
 		take(t, j, create("a", "a"))
 		still(t, "zero cursor, not whole", w1)
 		still(t, "other cursor, not whole", w2)
-		settle(t, j)
+		endBaseline(t, j)
 		ended(t, "zero cursor, whole", w1, nil)
 		ended(t, "other cursor, whole", w2, nil)
 

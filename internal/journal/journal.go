@@ -119,7 +119,7 @@ type Journal struct {
 var _ protocol.Log = (*Journal)(nil)
 
 // Open opens or creates the journal at path, and its directory. A new journal has an epoch but is not whole:
-// steps are stored without numbers until Settle. Work that a killed process left unfinished is dropped. A
+// steps are stored without numbers until EndBaseline. Work that a killed process left unfinished is dropped. A
 // file that is no journal is an error, and stays as it is; a damaged one is an error wrapping ErrDamaged.
 func Open(path string, opts *Options) (*Journal, error) {
 	j := &Journal{path: path, opts: opts.withDefaults(), wake: make(chan struct{})}

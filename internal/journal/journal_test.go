@@ -69,13 +69,13 @@ func begin(t testing.TB, opts *journal.Options, paths ...string) (*journal.Journ
 	for _, p := range paths {
 		take(t, j, create(p, "first "+p))
 	}
-	settle(t, j)
+	endBaseline(t, j)
 	return j, file
 }
 
-func settle(t testing.TB, j *journal.Journal) {
+func endBaseline(t testing.TB, j *journal.Journal) {
 	t.Helper()
-	if err := j.Settle(); err != nil {
+	if err := j.EndBaseline(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -194,15 +194,15 @@ func TestFirstScanIsABaseline(t *testing.T) {
 	j = open(t, file, nil)
 	check(t, "whole", j.Whole(), false)
 	check(t, "items", j.Len(), 2)
-	settle(t, j)
+	endBaseline(t, j)
 	head := j.Head()
 	check(t, "whole", j.Whole(), true)
 	check(t, "head seq", head.Seq, 0)
 	check(t, "epoch", len(head.Epoch), 16)
 	check(t, "floor", j.Floor(), head)
 	check(t, "changes", told(read(t, j, head)), "")
-	settle(t, j)
-	check(t, "head after settling again", j.Head(), head)
+	endBaseline(t, j)
+	check(t, "head after a second end", j.Head(), head)
 
 	e, ok, err := j.Get(page("a", "").URL)
 	if err != nil || !ok || e.Item != page("a", "3") || string(e.Stamp) != "stamp a" || !e.Held.IsZero() {
@@ -376,7 +376,7 @@ func TestModifiedOfAView(t *testing.T) {
 	young := create("a", "a")
 	young.Entry.Item.Modified = noon.Add(-time.Minute)
 	take(t, j, create("b", "b"), young, create("c", "c"))
-	settle(t, j)
+	endBaseline(t, j)
 	check(t, "description", view(t, j).Modified(), noon.Add(-time.Minute))
 	now = noon.Add(time.Second + 1)
 	take(t, j, update("b", "2"))
@@ -459,7 +459,7 @@ func TestClosedJournalReturnsErrors(t *testing.T) {
 	_, err2 := j.View()
 	_, err3 := j.Append(context.Background(), []journal.Step{create("b", "b")})
 	_, err4 := j.Read(context.Background(), protocol.Cursor{}, 0)
-	for i, err := range []error{err1, err2, err3, err4, j.Settle(), j.Renew(context.Background(), nil), j.Wait(context.Background(), j.Head())} {
+	for i, err := range []error{err1, err2, err3, err4, j.EndBaseline(), j.Renew(context.Background(), nil), j.Wait(context.Background(), j.Head())} {
 		if !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("%d: %v", i, err)
 		}

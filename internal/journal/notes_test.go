@@ -203,7 +203,7 @@ func TestRevision(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved("a renewal with other items", true)
-	settle(t, j)
+	endBaseline(t, j)
 	moved("the end of the first scan", true)
 	v, err := j.View()
 	if err != nil {

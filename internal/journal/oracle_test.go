@@ -311,7 +311,7 @@ func TestRandomStepsAgainstAnOracle(t *testing.T) {
 				case n == 4:
 					o.renew(t, j, rnd)
 				case n < 10 && turn > 10:
-					settle(t, j)
+					endBaseline(t, j)
 					o.whole = true
 				case n < 40:
 					now = now.Add(time.Duration(rnd.IntN(600)-60) * time.Second)

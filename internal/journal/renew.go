@@ -17,7 +17,7 @@ const Inherited = "\x00inherited\x00"
 // present items (ordered as protocol.Compare orders). An item with the same URL and digest as before keeps
 // all that belongs to the bytes, such as its stamp; so does one without a digest, if the old one has none
 // and Modified is the same. Every other item gets the stamp Inherited, and none is held. The new epoch is
-// whole if the old one was and items is nil; otherwise the next Settle makes it whole. After an error, the
+// whole if the old one was and items is nil; otherwise the next EndBaseline makes it whole. After an error, the
 // end of ctx, or a kill, the old epoch stays.
 //
 // It takes bounded memory. Appends wait until it is done; subscribers do not, and get ErrEpoch afterwards.

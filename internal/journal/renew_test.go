@@ -86,7 +86,7 @@ func TestRenewWithOtherItems(t *testing.T) {
 			t.Errorf("entry %+v, want %+v with stamp %q", entries[i], items[i], stamp)
 		}
 	}
-	settle(t, j)
+	endBaseline(t, j)
 	take(t, j, update("a", "2"))
 	check(t, "changes", told(read(t, j, protocol.Cursor{Epoch: j.Head().Epoch})), "1 update a")
 	// Without digests the date tells whether it is what it was.
@@ -105,7 +105,7 @@ func TestRenewWithOtherItems(t *testing.T) {
 			t.Errorf("%s has the stamp %q, want %q", e.Item.URL, e.Stamp, want)
 		}
 	}
-	settle(t, j)
+	endBaseline(t, j)
 	// And back into the first of the two buckets.
 	if err := j.Renew(context.Background(), seq(nil, nil)); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // meta, and must use neither the names of the others nor its key "journal".
 
 // In opens the journal in a file of another owner, and creates it, not whole, if the file has none. The owner writes
-// to it by Join; Append, Settle, SetNotes, SetMark and Renew begin transactions of their own, and wait for the owner's.
+// to it by Join; Append, EndBaseline, SetNotes, SetMark and Renew begin transactions of their own, and wait for the owner's.
 func In(db *boltfile.File, opts *Options) (*Journal, error) {
 	j := &Journal{path: db.Path(), opts: opts.withDefaults(), db: db, shared: true, wake: make(chan struct{})}
 	if err := boltfile.RecoverDamage(j.load); err != nil {

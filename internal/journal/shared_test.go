@@ -82,7 +82,7 @@ func TestSharedFile(t *testing.T) {
 	now := noon
 	o := &journal.Options{MaxChanges: 1500, Now: func() time.Time { return now }}
 	shared, own := in(t, db, o), open(t, filepath.Join(t.TempDir(), "journal"), o)
-	settle(t, own)
+	endBaseline(t, own)
 	join(t, db, shared, func(p *journal.Part) error { return p.Renew("test/items") }).Publish()
 	if n, err := shared.Note("test/items"); n != nil || err != nil {
 		t.Errorf("a note %q in an empty epoch, %v", n, err)

@@ -73,7 +73,8 @@ func (l *Learner) Learn(pairs iter.Seq2[[]byte, []byte]) Lesson {
 			lesson.Proposals = append(lesson.Proposals, Proposal{Pattern: p})
 		}
 		l.try(&lesson, pairs)
-		// Most match what they were made for; an earlier match of the same pattern may overlap it, though.
+		// A pattern matches the text that it was made for, unless an earlier match of it overlaps that text. Patterns that explain
+		// nothing on a second page are dropped, and the others are tried again.
 		patterns = nil
 		for _, p := range lesson.Proposals {
 			if p.Pages >= 2 {

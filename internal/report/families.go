@@ -214,7 +214,7 @@ type families struct {
 	url split
 }
 
-// each calls do for each family of the URL: its name, and the hash of the group of the URL in it.
+// each calls do for each family of the URL, with the family's name and the hash of the URL's group in the family.
 func (f *families) each(do func(key []byte, group uint64)) {
 	u := &f.url
 	call := func(group uint64, parts ...string) {

@@ -295,7 +295,7 @@ func TestFamiliesOfHostileLog(t *testing.T) {
 	plainLines(t, found)
 }
 
-// plainLines checks that no line can say anything else than what the report means.
+// plainLines checks that the proposed lines have no characters with a meaning of their own in robots.txt or nginx.
 func plainLines(t *testing.T, r *report.Report) {
 	t.Helper()
 	for _, f := range r.Families {

@@ -94,10 +94,9 @@ func (w Web) withDefaults() Web {
 // printed is the seed of webs without a printed table.
 const printed = 1
 
-// printedSeed is the seed of the printed tables. Of the webs that were measured first only tables are left,
-// so these are not the same pages; but of tens of thousands of seeds these give the rows of the simplest
-// policies (uniform; proportional to importance) nearest to those tables, and the tests check that the rows
-// of all other policies follow.
+// printedSeed is the seed of the printed tables. The webs that were measured first are lost; only their tables are
+// left. Of tens of thousands of seeds, these give the rows of the simplest policies (uniform; proportional to
+// importance) that are nearest to those tables, and the tests check that the rows of all other policies are near, too.
 func printedSeed(rates string) uint64 {
 	switch rates {
 	case "gamma":

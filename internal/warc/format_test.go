@@ -181,8 +181,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// Whatever a log and a file contain, a Writer opens them and continues, and the records
-// that it then has are found.
+// If a Writer opens an archive at all, whatever its file and log contain, a record written then can be read, and is found by its URL.
 func FuzzRecovery(f *testing.F) {
 	dir := f.TempDir()
 	w := open(f, dir, warc.Options{})

@@ -152,7 +152,7 @@ func (w *rendering) declare(dst, prefix, space []byte, depth int) []byte {
 	if bytes.Equal(had, space) {
 		return dst // as declared, or no namespace where none is declared
 	}
-	// Copies: an attribute's prefix is in the window, which moves on.
+	// The names are copied, since an attribute's prefix is in the window, which moves on.
 	*w = append(*w, declaration{bytes.Clone(prefix), bytes.Clone(space), depth})
 	dst = append(dst, " xmlns"...)
 	if len(prefix) > 0 {

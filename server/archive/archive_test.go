@@ -23,9 +23,9 @@ import (
 // The archive contains the pages that the manifest lists, to the byte (C11).
 func TestArchiveMatchesManifest(t *testing.T) {
 	d := newDepot(t)
-	d.write("private/p.html", "<p>secret")
-	d.write("robots.txt", "User-agent: *\nDisallow: /private/\n")
-	d.publish()
+	d.Write("private/p.html", "<p>secret")
+	d.Write("robots.txt", "User-agent: *\nDisallow: /private/\n")
+	d.Publish()
 	if resp, b := d.get("parley/site.wacz"); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
 		t.Fatalf("before the first archive: %s: %s", resp.Status, b)
 	}
@@ -36,9 +36,9 @@ func TestArchiveMatchesManifest(t *testing.T) {
 		t.Errorf("%s %v", resp.Status, resp.Header)
 	}
 	pages, without := d.unpack(a, b)
-	want := d.pages()
-	delete(want, d.base+"private/p.html")
-	if !maps.Equal(pages, want) || len(without) > 0 || a.Cursor != d.journal.Head() {
+	want := d.Pages()
+	delete(want, d.Base+"private/p.html")
+	if !maps.Equal(pages, want) || len(without) > 0 || a.Cursor != d.Journal.Head() {
 		t.Errorf("%d pages at %v, without %v", len(pages), a.Cursor, without)
 	}
 	if bytes.Contains(b, []byte("private")) {
@@ -49,7 +49,7 @@ func TestArchiveMatchesManifest(t *testing.T) {
 		t.Skip("no unzip on this machine")
 	}
 	name := filepath.Join(t.TempDir(), "site.wacz")
-	d.must(os.WriteFile(name, b, 0o644))
+	d.Must(os.WriteFile(name, b, 0o644))
 	if out, err := exec.Command(tool, "-tq", name).CombinedOutput(); err != nil {
 		t.Errorf("unzip: %v: %s", err, out)
 	}
@@ -68,9 +68,9 @@ func TestResumeDownloadOfOlderArchive(t *testing.T) {
 	}
 	renew := func(than content.Archived) content.Archived {
 		for i := range 20 {
-			d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>after ", than.Cursor, i))
+			d.Write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>after ", than.Cursor, i))
 		}
-		d.publish()
+		d.Publish()
 		d.pass(time.Hour)
 		return d.next(than)
 	}
@@ -83,7 +83,7 @@ func TestResumeDownloadOfOlderArchive(t *testing.T) {
 		}
 	}
 	resp, b := d.get("parley/site.wacz")
-	if pages, _ := d.unpack(second, b); !maps.Equal(pages, d.pages()) || resp.Header.Get("Etag") == etag {
+	if pages, _ := d.unpack(second, b); !maps.Equal(pages, d.Pages()) || resp.Header.Get("Etag") == etag {
 		t.Errorf("%d pages of %s", len(pages), resp.Header.Get("Etag"))
 	}
 	third := renew(second)
@@ -93,7 +93,7 @@ func TestResumeDownloadOfOlderArchive(t *testing.T) {
 	if resp, b := d.get("parley/site.wacz", "Range", "bytes=1000-", "If-Range", etag); resp.StatusCode != 200 || protocol.Sum(b) != third.Digest {
 		t.Errorf("a range of an archive that is no longer stored: %s", resp.Status)
 	}
-	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*")); len(list) != 2 {
+	if list, _ := filepath.Glob(filepath.Join(d.Dir, "archive", "*")); len(list) != 2 {
 		t.Errorf("files on disk: %v", list)
 	}
 }
@@ -101,11 +101,11 @@ func TestResumeDownloadOfOlderArchive(t *testing.T) {
 // A page that changes while the site is packed is left out, and follows as a change.
 func TestPageChangedDuringBuildIsLeftOut(t *testing.T) {
 	d := newDepot(t)
-	changed := d.base + "d1/p4.html"
+	changed := d.Base + "d1/p4.html"
 	d.mu.Lock()
 	d.before = func(url string) {
 		if url == changed {
-			d.write("d1/p4.html", "<p>other bytes")
+			d.Write("d1/p4.html", "<p>other bytes")
 		}
 	}
 	d.mu.Unlock()
@@ -113,11 +113,11 @@ func TestPageChangedDuringBuildIsLeftOut(t *testing.T) {
 	a := d.next(content.Archived{})
 	_, b := d.get("parley/site.wacz")
 	pages, without := d.unpack(a, b)
-	if !slices.Equal(without, []string{changed}) || len(pages) != len(d.pages())-1 {
+	if !slices.Equal(without, []string{changed}) || len(pages) != len(d.Pages())-1 {
 		t.Errorf("%d pages, without %v", len(pages), without)
 	}
-	d.publish()
-	changes, err := d.journal.Read(t.Context(), a.Cursor, 0)
+	d.Publish()
+	changes, err := d.Journal.Read(t.Context(), a.Cursor, 0)
 	if err != nil || len(changes) != 1 || changes[0].Item.URL != changed {
 		t.Errorf("changes after the archive: %+v, %v", changes, err)
 	}
@@ -157,34 +157,34 @@ func TestClientsAreReferredToArchive(t *testing.T) {
 			t.Fatalf("%s: %s: %s", ref, resp.Status, b)
 		}
 		m, err := protocol.ParseMessage(bytes.TrimSpace(b))
-		d.must(err)
+		d.Must(err)
 		return m
 	}
 	m := message(door + "0:0")
 	if m.Kind != protocol.Archive || m.To != a.Cursor || m.N != a.Items || m.Body.Digest != a.Digest || m.Body.Length != a.Length {
 		t.Fatalf("%+v", m)
 	}
-	_, b := d.get(strings.TrimPrefix(m.Body.Href, d.base))
-	if pages, _ := d.unpack(a, b); !maps.Equal(pages, d.pages()) {
+	_, b := d.get(strings.TrimPrefix(m.Body.Href, d.Base))
+	if pages, _ := d.unpack(a, b); !maps.Equal(pages, d.Pages()) {
 		t.Error("the archive alone does not make a complete mirror")
 	}
-	d.write("d0/p0.html", "<p>one change")
-	d.publish()
+	d.Write("d0/p0.html", "<p>one change")
+	d.Publish()
 	if m := message(door + a.Cursor.String()); m.Kind != protocol.Batch || len(m.Changes) != 1 {
 		t.Errorf("one change is delivered as %s", m.Kind)
 	}
 	for i := range 20 {
-		d.write("d0/p0.html", fmt.Sprint("<p>the same page again ", i))
-		d.publish()
+		d.Write("d0/p0.html", fmt.Sprint("<p>the same page again ", i))
+		d.Publish()
 	}
 	if m := message(door + a.Cursor.String()); m.Kind != protocol.Batch || len(m.Changes) != 21 {
 		t.Errorf("many changes of one page are delivered as %s", m.Kind)
 	}
 	for i := range 20 {
-		d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), "<p>a new design")
+		d.Write(fmt.Sprintf("d%d/p%d.html", i%3, i), "<p>a new design")
 	}
-	d.publish()
-	if m := message(door + a.Cursor.String() + "&wait=20"); m.Kind != protocol.Archive || m.To != d.journal.Head() {
+	d.Publish()
+	if m := message(door + a.Cursor.String() + "&wait=20"); m.Kind != protocol.Archive || m.To != d.Journal.Head() {
 		t.Errorf("a new design is delivered as %s to %v", m.Kind, m.To)
 	}
 	if m := message(door + "otherepoch:7"); m.Kind != protocol.Archive {
@@ -196,12 +196,12 @@ func TestClientsAreReferredToArchive(t *testing.T) {
 // change was small and the previous archive is young; after that it gets changes.
 func TestSubscribersAreReferredToArchiveOnce(t *testing.T) {
 	d := newDepot(t)
-	d.notifier.Now = d.clock
+	d.Notifier.Now = d.clock
 	d.run()
 	a := d.next(content.Archived{})
-	c, err := wsconn.Dial(t.Context(), d.base+"parley/stream?as=site&after="+a.Cursor.String(), nil, nil,
+	c, err := wsconn.Dial(t.Context(), d.Base+"parley/stream?as=site&after="+a.Cursor.String(), nil, nil,
 		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
-	d.must(err)
+	d.Must(err)
 	defer c.Close(1000, "")
 	at := a.Cursor
 	told := func() protocol.Message {
@@ -210,9 +210,9 @@ func TestSubscribersAreReferredToArchiveOnce(t *testing.T) {
 		defer cancel()
 		for {
 			b, err := c.Read(ctx)
-			d.must(err)
+			d.Must(err)
 			m, err := protocol.ParseMessage(b)
-			d.must(err)
+			d.Must(err)
 			if m.Kind == protocol.Hello || m.Kind == protocol.Mark && m.To == at {
 				continue
 			}
@@ -225,9 +225,9 @@ func TestSubscribersAreReferredToArchiveOnce(t *testing.T) {
 	}
 	edit := func(from, to int) {
 		for i := from; i < to; i++ {
-			d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>a new design, after ", at))
+			d.Write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>a new design, after ", at))
 		}
-		d.publish()
+		d.Publish()
 	}
 	for i := 0; i < 10; i += 5 {
 		edit(i, i+5)
@@ -237,12 +237,12 @@ func TestSubscribersAreReferredToArchiveOnce(t *testing.T) {
 	}
 	edit(10, 15)
 	m := told()
-	if m.Kind != protocol.Archive || m.To != d.journal.Head() {
+	if m.Kind != protocol.Archive || m.To != d.Journal.Head() {
 		t.Fatalf("most of the site is delivered as %s to %v", m.Kind, m.To)
 	}
-	_, b := d.get(strings.TrimPrefix(m.Body.Href, d.base))
+	_, b := d.get(strings.TrimPrefix(m.Body.Href, d.Base))
 	latest, _ := d.maker.Latest()
-	if pages, _ := d.unpack(latest, b); !maps.Equal(pages, d.pages()) {
+	if pages, _ := d.unpack(latest, b); !maps.Equal(pages, d.Pages()) {
 		t.Error("the archive differs from the site")
 	}
 	edit(0, 1)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,29 +20,21 @@ import (
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/caller"
 	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/doors"
-	"github.com/parleyweb/parley/server/manifest"
 	"github.com/parleyweb/parley/server/versions"
 )
 
 // A depot is a docroot with a door that serves its archive.
 type depot struct {
-	*testing.T
-	dir, root string
-	site      *server.Site
-	journal   *server.Journal
-	publisher *server.Publisher
-	maker     *archive.Maker
-	notifier  *doors.Notifier
-	web       *httptest.Server
-	base      string
+	*sitetest.Depot
+	maker *archive.Maker
 
 	mu  sync.Mutex // guards the fields below
 	now time.Time
@@ -55,44 +46,27 @@ type depot struct {
 
 func newDepot(t *testing.T, change ...func(*archive.Maker)) *depot {
 	t.Helper()
-	d := &depot{T: t, dir: t.TempDir(), now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
-	d.root = filepath.Join(d.dir, "www")
-	d.web = httptest.NewUnstartedServer(nil)
-	d.base = "http://" + d.web.Listener.Addr().String() + "/"
+	d := &depot{now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
+	d.Depot = sitetest.NewDepot(t, d.clock)
 	for i := range 20 {
-		d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprintf("<title>Page %d</title><p>%s", i, strings.Repeat("text ", i*50)))
+		d.Write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprintf("<title>Page %d</title><p>%s", i, strings.Repeat("text ", i*50)))
 	}
-	d.write("index.html", "<title>Home</title>")
-	d.write("empty.html", "")
-	d.site = &server.Site{Docroot: d.root, Base: d.base}
-	var err error
-	d.journal, err = server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: d.base, Now: d.clock})
-	d.must(err)
-	snapshot := &manifest.Snapshot{Path: filepath.Join(d.dir, "robots.rdf"), Manifest: doors.Describe(d.base), Public: d.site.Public}
-	d.publisher = &server.Publisher{Inventory: d.site, Journal: d.journal, Snapshot: snapshot}
-	pages := pagesOf{d, &versions.Store{Journal: d.journal, Open: d.site.OpenPage, Public: d.site.Public}}
-	d.maker = &archive.Maker{Dir: filepath.Join(d.dir, "archive"), Base: d.base, Journal: d.journal, Pages: pages, Public: d.site.Public, Now: d.clock}
+	d.Write("index.html", "<title>Home</title>")
+	d.Write("empty.html", "")
+	pages := pagesOf{d, d.Store}
+	d.maker = &archive.Maker{Dir: filepath.Join(d.Dir, "archive"), Base: d.Base, Journal: d.Journal, Pages: pages, Public: d.Site.Public, Now: d.clock}
 	for _, f := range change {
 		f(d.maker)
 	}
-	d.notifier = &doors.Notifier{Log: d.journal, Snapshot: snapshot, Base: d.base, Public: d.site.Public,
-		Content: doors.Content{Pages: pages, Archive: d.maker},
-		Clients: doors.Clients{Identify: func(r *http.Request) (caller.Caller, error) { return caller.Caller{Name: r.Header.Get("X-Name")}, nil },
-			PublicTo: func(name, url string) bool {
-				if d.judges != nil {
-					d.judges(name)
-				}
-				return name != "shutout" || !strings.Contains(url, "/d2/")
-			}}}
-	d.web.Config.Handler = d.notifier
-	d.web.Start()
-	t.Cleanup(func() {
-		d.web.CloseClientConnections()
-		d.must(d.notifier.Close(context.Background()))
-		d.web.Close()
-		d.must(d.journal.Close())
-	})
-	d.publish()
+	d.Notifier.Content = doors.Content{Pages: pages, Archive: d.maker}
+	d.Notifier.Clients = doors.Clients{Identify: func(r *http.Request) (caller.Caller, error) { return caller.Caller{Name: r.Header.Get("X-Name")}, nil },
+		PublicTo: func(name, url string) bool {
+			if d.judges != nil {
+				d.judges(name)
+			}
+			return name != "shutout" || !strings.Contains(url, "/d2/")
+		}}
+	d.Start()
 	return d
 }
 
@@ -124,28 +98,6 @@ func (d *depot) pass(by time.Duration) {
 	d.now = d.now.Add(by)
 }
 
-func (d *depot) must(err error) {
-	d.Helper()
-	if err != nil {
-		d.Fatal(err)
-	}
-}
-
-func (d *depot) write(name, text string) {
-	d.Helper()
-	p := filepath.Join(d.root, name)
-	d.must(os.MkdirAll(filepath.Dir(p), 0o755))
-	d.must(os.WriteFile(p+".new", []byte(text), 0o644))
-	d.must(os.Rename(p+".new", p))
-}
-
-func (d *depot) publish() protocol.Cursor {
-	d.Helper()
-	_, err := d.publisher.AcceptDeletions(d.Context())
-	d.must(err)
-	return d.journal.Head()
-}
-
 // run runs the maker until the test ends or stop is called.
 func (d *depot) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -169,7 +121,7 @@ func (d *depot) next(than content.Archived) content.Archived {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 20*time.Second)
 	defer cancel()
-	d.must(d.maker.Wait(ctx, than))
+	d.Must(d.maker.Wait(ctx, than))
 	a, ok := d.maker.Latest()
 	if !ok {
 		d.Fatal("the archive is missing")
@@ -179,32 +131,17 @@ func (d *depot) next(than content.Archived) content.Archived {
 
 func (d *depot) get(ref string, header ...string) (*http.Response, []byte) {
 	d.Helper()
-	req, err := http.NewRequestWithContext(d.Context(), "GET", d.base+ref, nil)
-	d.must(err)
+	req, err := http.NewRequestWithContext(d.Context(), "GET", d.Base+ref, nil)
+	d.Must(err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := http.DefaultClient.Do(req)
-	d.must(err)
+	d.Must(err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	d.must(err)
+	d.Must(err)
 	return resp, b
-}
-
-// pages returns the site's pages, by URL.
-func (d *depot) pages() map[string]string {
-	d.Helper()
-	pages := map[string]string{}
-	d.must(filepath.WalkDir(d.root, func(p string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !strings.HasSuffix(p, ".html") {
-			return err
-		}
-		b, err := os.ReadFile(p)
-		pages[d.base+strings.TrimSuffix(filepath.ToSlash(p[len(d.root)+1:]), "index.html")] = string(b)
-		return err
-	}))
-	return pages
 }
 
 // unpack returns an archive's pages by URL, and the URLs of pages without bytes. It checks everything that
@@ -216,16 +153,16 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 		t.Errorf("%d bytes of %v, not %d of %v", len(b), protocol.Sum(b), a.Length, a.Digest)
 	}
 	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
-	d.must(err)
+	d.Must(err)
 	files := map[string][]byte{}
 	for _, f := range z.File {
 		if f.Method != zip.Store {
 			t.Errorf("%s is compressed", f.Name)
 		}
 		in, err := f.Open()
-		d.must(err)
+		d.Must(err)
 		files[f.Name], err = io.ReadAll(in) // which checks its checksum
-		d.must(err)
+		d.Must(err)
 	}
 
 	var p struct {
@@ -240,7 +177,7 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 			Items, Bodies int
 		}
 	}
-	d.must(json.Unmarshal(files["datapackage.json"], &p))
+	d.Must(json.Unmarshal(files["datapackage.json"], &p))
 	if p.Profile != "data-package" || p.Version != "1.1.1" || p.Parley.Cursor != a.Cursor || p.Parley.Items != a.Items || len(p.Resources) != 3 {
 		t.Errorf("datapackage.json: %s", files["datapackage.json"])
 	}
@@ -250,7 +187,7 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 		}
 	}
 	var seal struct{ Path, Hash string }
-	d.must(json.Unmarshal(files["datapackage-digest.json"], &seal))
+	d.Must(json.Unmarshal(files["datapackage-digest.json"], &seal))
 	if seal.Path != "datapackage.json" || seal.Hash != fmt.Sprintf("sha256:%x", sha256.Sum256(files["datapackage.json"])) {
 		t.Errorf("datapackage-digest.json: %+v", seal)
 	}
@@ -260,12 +197,12 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 		t.Error(err)
 	}
 	r, err := bundle.NewReader(bytes.NewReader(data), bundle.Limits{})
-	d.must(err)
+	d.Must(err)
 	defer r.Close()
 	pages = map[string]string{}
 	var stated []string
 	for p, err := range r.Pages() {
-		d.must(err)
+		d.Must(err)
 		stated = append(stated, p.Change.Item.URL)
 		if p.Body == nil {
 			without = append(without, p.Change.Item.URL)
@@ -280,7 +217,7 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 	var listed []string
 	for line := range strings.Lines(string(files["pages/pages.jsonl"])) {
 		var p struct{ URL, TS string }
-		d.must(json.Unmarshal([]byte(line), &p))
+		d.Must(json.Unmarshal([]byte(line), &p))
 		if p.URL == "" {
 			continue // the first one
 		}
@@ -295,15 +232,15 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 
 	// Each page is found by the index alone.
 	at := t.TempDir()
-	d.must(os.WriteFile(filepath.Join(at, "data.warc.gz"), data, 0o644))
+	d.Must(os.WriteFile(filepath.Join(at, "data.warc.gz"), data, 0o644))
 	in, err := coding.NewReader(bytes.NewReader(files["indexes/index.cdx.gz"]))
-	d.must(err)
+	d.Must(err)
 	cdxj, err := io.ReadAll(in)
-	d.must(err)
+	d.Must(err)
 	if !slices.IsSorted(slices.Collect(strings.Lines(string(cdxj)))) {
 		t.Error("the index is not sorted")
 	}
-	d.must(os.WriteFile(filepath.Join(at, "data.warc.gz.cdxj"), cdxj, 0o644))
+	d.Must(os.WriteFile(filepath.Join(at, "data.warc.gz.cdxj"), cdxj, 0o644))
 	for url, text := range pages {
 		found, err := (&warc.Index{Dir: at}).Lookup(url)
 		if err != nil || len(found) != 1 {
@@ -311,9 +248,9 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 			continue
 		}
 		rec, err := warc.Open(at, found[0].Place)
-		d.must(err)
+		d.Must(err)
 		m, err := warc.ReadMessage(rec.Body)
-		d.must(err)
+		d.Must(err)
 		body, err := io.ReadAll(m.Body)
 		if err != nil || string(body) != text || rec.Type() != warc.Response || rec.URL() != url || m.Status != 200 {
 			t.Errorf("%s at %v: %s of %s, %d, %v", url, found[0].Place, rec.Type(), rec.URL(), m.Status, err)

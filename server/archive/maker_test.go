@@ -33,10 +33,10 @@ func TestStatsRequestNoArchive(t *testing.T) {
 		runtime.Gosched()
 	}
 	d.maker.Stats()
-	d.write("later.html", "<title>Later</title>")
-	d.publish()
+	d.Write("later.html", "<title>Later</title>")
+	d.Publish()
 	a := d.next(content.Archived{})
-	if a.Cursor != d.journal.Head() {
+	if a.Cursor != d.Journal.Head() {
 		t.Errorf("an archive that nobody had requested: %+v", a)
 	}
 	if st := d.maker.Stats(); st.Made != 1 || st.Cursor != a.Cursor || st.Items != a.Items || st.Bytes != a.Length {
@@ -55,9 +55,9 @@ func TestWhenNewArchiveIsDue(t *testing.T) {
 	a := d.next(content.Archived{})
 	edit := func(n, text int) {
 		for i := range n {
-			d.write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>", text))
+			d.Write(fmt.Sprintf("d%d/p%d.html", i%3, i), fmt.Sprint("<p>", text))
 		}
-		d.publish()
+		d.Publish()
 	}
 	edit(10, 1) // of 22
 	d.pass(30 * time.Minute)
@@ -66,7 +66,7 @@ func TestWhenNewArchiveIsDue(t *testing.T) {
 	}
 	edit(3, 2)
 	b := d.next(a)
-	if b.Cursor != d.journal.Head() {
+	if b.Cursor != d.Journal.Head() {
 		t.Errorf("%+v", b)
 	}
 	edit(13, 3)
@@ -78,7 +78,7 @@ func TestWhenNewArchiveIsDue(t *testing.T) {
 		t.Error("Coming does not report the next archive")
 	}
 	d.pass(2 * time.Minute)
-	if c := d.next(b); c.Cursor != d.journal.Head() || d.maker.Stats().Made != 3 {
+	if c := d.next(b); c.Cursor != d.Journal.Head() || d.maker.Stats().Made != 3 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -123,10 +123,10 @@ func TestRequestDuringBuildWaits(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { goOn() }})
-	req, err := http.NewRequestWithContext(ctx, "GET", d.base+"parley/site.wacz", nil)
-	d.must(err)
+	req, err := http.NewRequestWithContext(ctx, "GET", d.Base+"parley/site.wacz", nil)
+	d.Must(err)
 	resp, err := http.DefaultClient.Do(req)
-	d.must(err)
+	d.Must(err)
 	defer resp.Body.Close()
 	if a, _ := d.maker.Latest(); resp.StatusCode != 200 || resp.Header.Get("Parley-Cursor") != a.Cursor.String() {
 		t.Errorf("%s %v", resp.Status, resp.Header)
@@ -138,8 +138,8 @@ func TestWaitingCallerGetsNextArchive(t *testing.T) {
 	d := newDepot(t, func(m *archive.Maker) { m.MaxAge, m.Now = time.Nanosecond, time.Now })
 	d.run()
 	d.next(content.Archived{})
-	d.write("d0/p0.html", "<p>other text")
-	at := d.publish()
+	d.Write("d0/p0.html", "<p>other text")
+	at := d.Publish()
 	if a := d.next(content.Archived{}); a.Cursor != at {
 		t.Errorf("%+v", a)
 	}
@@ -153,10 +153,10 @@ func TestArchiveSurvivesRestart(t *testing.T) {
 	a := d.next(content.Archived{})
 	stop()
 	dir := d.maker.Dir
-	d.must(os.WriteFile(filepath.Join(dir, ".site-123.tmp"), []byte("half"), 0o600))
-	d.must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("site.otherepoch.7.3.%x.wacz", a.Digest[:])), []byte("PK"), 0o600))
-	d.must(os.WriteFile(filepath.Join(dir, "note.txt"), []byte("of a person"), 0o600))
-	again := &archive.Maker{Dir: dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
+	d.Must(os.WriteFile(filepath.Join(dir, ".site-123.tmp"), []byte("half"), 0o600))
+	d.Must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("site.otherepoch.7.3.%x.wacz", a.Digest[:])), []byte("PK"), 0o600))
+	d.Must(os.WriteFile(filepath.Join(dir, "note.txt"), []byte("of a person"), 0o600))
+	again := &archive.Maker{Dir: dir, Base: d.Base, Journal: d.Journal, Pages: d.maker.Pages, Public: d.Site.Public}
 	if b, ok := again.Latest(); ok {
 		t.Errorf("served before it was verified: %+v", b)
 	}
@@ -182,15 +182,15 @@ func TestCorruptArchiveIsReplaced(t *testing.T) {
 		t.Fatalf("%v, %v", names, err)
 	}
 	b, err := os.ReadFile(names[0])
-	d.must(err)
+	d.Must(err)
 	at := bytes.Index(b, []byte("archive/data.warc.gz")) + 200 // within the data: the directory and pages.jsonl stay intact
 	whole := bytes.Clone(b)
 	for i := range 100 {
 		b[at+i] ^= 0x55
 	}
-	d.must(os.WriteFile(names[0], b, 0o600))
-	d.maker = &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public}
-	d.notifier.Content.Archive = d.maker
+	d.Must(os.WriteFile(names[0], b, 0o600))
+	d.maker = &archive.Maker{Dir: d.maker.Dir, Base: d.Base, Journal: d.Journal, Pages: d.maker.Pages, Public: d.Site.Public}
+	d.Notifier.Content.Archive = d.maker
 	if resp, _ := d.get("parley/site.wacz"); resp.StatusCode != 503 {
 		t.Errorf("before it was verified: %s", resp.Status)
 	}

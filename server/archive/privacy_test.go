@@ -24,8 +24,8 @@ func TestArchiveWithForbiddenPageIsWithdrawn(t *testing.T) {
 	a := d.next(content.Archived{})
 	at := "parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())
 	stop()
-	d.write("robots.txt", "User-agent: *\nDisallow: /d1/\n")
-	d.publish()
+	d.Write("robots.txt", "User-agent: *\nDisallow: /d1/\n")
+	d.Publish()
 	d.pass(time.Minute)
 	for _, ref := range []string{at, "parley/site.wacz"} {
 		if resp, b := d.get(ref); resp.StatusCode < 400 || bytes.Contains(b, []byte("/d1/")) {
@@ -35,7 +35,7 @@ func TestArchiveWithForbiddenPageIsWithdrawn(t *testing.T) {
 	if _, ok := d.maker.Latest(); ok {
 		t.Error("the archive is still served")
 	}
-	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 0 {
+	if list, _ := filepath.Glob(filepath.Join(d.Dir, "archive", "*.wacz")); len(list) != 0 {
 		t.Errorf("files on disk: %v", list)
 	}
 	d.run()
@@ -51,8 +51,8 @@ func TestArchiveWithForbiddenPageIsWithdrawn(t *testing.T) {
 // for since is not served to a late request.
 func TestDeletedPageLeavesArchives(t *testing.T) {
 	d := newDepot(t)
-	d.write("secret.html", "<p>the password is 12345")
-	d.publish()
+	d.Write("secret.html", "<p>the password is 12345")
+	d.Publish()
 	stop := d.run()
 	a := d.next(content.Archived{})
 	holds := func() bool {
@@ -62,13 +62,13 @@ func TestDeletedPageLeavesArchives(t *testing.T) {
 			t.Fatalf("%s: %.200s", resp.Status, b)
 		}
 		pages, _ := d.unpack(content.Archived{Cursor: a.Cursor, Items: a.Items, Length: int64(len(b)), Digest: protocol.Sum(b)}, b)
-		return pages[d.base+"secret.html"] != ""
+		return pages[d.Base+"secret.html"] != ""
 	}
 	if !holds() {
 		t.Fatal("the page is not in the archive")
 	}
-	d.must(os.Remove(filepath.Join(d.root, "secret.html")))
-	d.publish()
+	d.Must(os.Remove(filepath.Join(d.Root, "secret.html")))
+	d.Publish()
 	d.pass(9 * time.Minute)
 	if now, ok := d.maker.Latest(); !ok || now != a || d.maker.IsDueSoon() {
 		t.Errorf("the next archive was made too early: %+v", now)
@@ -80,8 +80,8 @@ func TestDeletedPageLeavesArchives(t *testing.T) {
 	}
 	// Without requests, no archive is made to replace one with a deleted page.
 	stop()
-	d.must(os.Remove(filepath.Join(d.root, "d0/p0.html")))
-	d.publish()
+	d.Must(os.Remove(filepath.Join(d.Root, "d0/p0.html")))
+	d.Publish()
 	d.pass(time.Hour)
 	if now, ok := d.maker.Latest(); !ok || now != a {
 		t.Errorf("an hour later: %+v", now)
@@ -96,11 +96,11 @@ func TestDeletedPageLeavesArchives(t *testing.T) {
 	// A new process that finds the old archive does not serve it either.
 	d.run()
 	b := d.next(content.Archived{})
-	d.write("d1/p1.html", "<p>gone with the next look")
-	d.must(os.Remove(filepath.Join(d.root, "d1/p1.html")))
-	d.publish()
+	d.Write("d1/p1.html", "<p>gone with the next look")
+	d.Must(os.Remove(filepath.Join(d.Root, "d1/p1.html")))
+	d.Publish()
 	d.pass(25 * time.Hour)
-	again := &archive.Maker{Dir: d.maker.Dir, Base: d.base, Journal: d.journal, Pages: d.maker.Pages, Public: d.site.Public, Now: d.clock}
+	again := &archive.Maker{Dir: d.maker.Dir, Base: d.Base, Journal: d.Journal, Pages: d.maker.Pages, Public: d.Site.Public, Now: d.clock}
 	if st := again.Stats(); st.Cursor != b.Cursor || st.Items != b.Items || st.Bytes != b.Length {
 		t.Errorf("Stats: %+v", st)
 	}
@@ -113,13 +113,13 @@ func TestDeletedPageLeavesArchives(t *testing.T) {
 // archive is made at the next request.
 func TestRemovedTextLeavesArchives(t *testing.T) {
 	d := newDepot(t)
-	d.write("d0/p0.html", "<p>the password is 12345")
-	d.publish()
+	d.Write("d0/p0.html", "<p>the password is 12345")
+	d.Publish()
 	d.run()
 	a := d.next(content.Archived{})
 	at := "parley/site.wacz?at=" + url.QueryEscape(a.Cursor.String())
-	d.write("d0/p0.html", "<p>there is no password")
-	d.publish()
+	d.Write("d0/p0.html", "<p>there is no password")
+	d.Publish()
 	d.pass(59 * time.Minute)
 	if now, ok := d.maker.Latest(); !ok || now != a {
 		t.Errorf("before an hour is over: %+v", now)
@@ -131,10 +131,10 @@ func TestRemovedTextLeavesArchives(t *testing.T) {
 	b := d.next(content.Archived{})
 	_, content := d.get("parley/site.wacz")
 	pages, _ := d.unpack(b, content)
-	if text := pages[d.base+"d0/p0.html"]; text != "<p>there is no password" {
+	if text := pages[d.Base+"d0/p0.html"]; text != "<p>there is no password" {
 		t.Errorf("the next archive contains %q", text)
 	}
-	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 1 {
+	if list, _ := filepath.Glob(filepath.Join(d.Dir, "archive", "*.wacz")); len(list) != 1 {
 		t.Errorf("files on disk: %v", list)
 	}
 }
@@ -142,17 +142,17 @@ func TestRemovedTextLeavesArchives(t *testing.T) {
 // A page with noarchive is named in an archive, without its bytes.
 func TestNoarchivePageIsNamedWithoutBytes(t *testing.T) {
 	d := newDepot(t)
-	d.write("d0/p0.html", "<meta name=robots content=noarchive><p>not to be kept")
-	d.publish()
+	d.Write("d0/p0.html", "<meta name=robots content=noarchive><p>not to be kept")
+	d.Publish()
 	d.maker.NoArchive = func(item *protocol.Item, page []byte) bool { return bytes.Contains(page, []byte("noarchive")) }
 	d.run()
 	a := d.next(content.Archived{})
 	_, content := d.get("parley/site.wacz")
 	pages, _ := d.unpack(a, content)
-	if text := pages[d.base+"d0/p0.html"]; text != "" {
+	if text := pages[d.Base+"d0/p0.html"]; text != "" {
 		t.Errorf("the archive contains %q", text)
 	}
-	if len(pages) != a.Items-1 || pages[d.base+"d1/p1.html"] == "" || !bytes.Contains(content, []byte(d.base+"d0/p0.html")) {
+	if len(pages) != a.Items-1 || pages[d.Base+"d1/p1.html"] == "" || !bytes.Contains(content, []byte(d.Base+"d0/p0.html")) {
 		t.Errorf("%d pages of %d", len(pages), a.Items)
 	}
 }
@@ -203,28 +203,28 @@ func TestArchiveWaitsForEvidence(t *testing.T) {
 // A purge removes a page from archives at once, even from the one being made.
 func TestPurgeRemovesPageFromArchives(t *testing.T) {
 	d := newDepot(t)
-	d.write("d0/p0.html", "<p>the password is 12345")
-	d.publish()
+	d.Write("d0/p0.html", "<p>the password is 12345")
+	d.Publish()
 	d.run()
 	a := d.next(content.Archived{})
-	if n := d.maker.Purge(d.base + "none.html"); n != 0 {
+	if n := d.maker.Purge(d.Base + "none.html"); n != 0 {
 		t.Errorf("%d archives were purged of a page that none contains", n)
 	}
 	if now, ok := d.maker.Latest(); !ok || now != a {
 		t.Errorf("%+v", now)
 	}
-	d.write("d0/p0.html", "<p>there is no password")
-	d.publish()
-	if n := d.maker.Purge(d.base + "d0/p0.html"); n != 1 {
+	d.Write("d0/p0.html", "<p>there is no password")
+	d.Publish()
+	if n := d.maker.Purge(d.Base + "d0/p0.html"); n != 1 {
 		t.Errorf("%d archives were purged, want 1", n)
 	}
-	if list, _ := filepath.Glob(filepath.Join(d.dir, "archive", "*.wacz")); len(list) != 0 {
+	if list, _ := filepath.Glob(filepath.Join(d.Dir, "archive", "*.wacz")); len(list) != 0 {
 		t.Errorf("files on disk: %v", list)
 	}
 	b := d.next(content.Archived{}) // the test does not wait ten minutes
 	_, content := d.get("parley/site.wacz")
-	if pages, _ := d.unpack(b, content); pages[d.base+"d0/p0.html"] != "<p>there is no password" {
-		t.Errorf("the next archive contains %q", pages[d.base+"d0/p0.html"])
+	if pages, _ := d.unpack(b, content); pages[d.Base+"d0/p0.html"] != "<p>there is no password" {
+		t.Errorf("the next archive contains %q", pages[d.Base+"d0/p0.html"])
 	}
 }
 
@@ -260,7 +260,7 @@ func TestCallerRulesAreEvaluatedOnce(t *testing.T) {
 	answers := make(chan int, 3)
 	ask := func() {
 		wait.Go(func() {
-			req, err := http.NewRequest("HEAD", d.base+"parley/site.wacz", nil)
+			req, err := http.NewRequest("HEAD", d.Base+"parley/site.wacz", nil)
 			if err == nil {
 				req.Header.Set("X-Name", "slow")
 				var resp *http.Response

@@ -169,8 +169,8 @@ func (l *ledger) load(ctx context.Context, j *server.Journal) error {
 	return nil
 }
 
-// verify drops the answers for pages whose published entry has changed since they were fetched, as by an
-// announcement: it may be newer. During a scan nothing is announced.
+// verify drops the answers for pages whose published entry has changed since they were fetched, for example by an
+// announcement: the entry may be newer than the answer. During a scan nothing is announced.
 func (l *ledger) verify(j *server.Journal) error {
 	l.mu.Lock()
 	urls := slices.Collect(maps.Keys(l.answers))

@@ -12,7 +12,6 @@ import (
 	neturl "net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -205,8 +204,8 @@ func baseURL(base string) (string, error) {
 	return strings.TrimSuffix(base, "/") + "/", err
 }
 
-// Public reports whether the Inventory allows url, and a link leads there or it has been published. Before
-// the first scan it is unknown where links lead.
+// Public reports whether the Inventory allows url, and a link leads to it or it was published before. Which
+// pages links lead to is unknown before the first scan.
 func (r *Reachable) Public(url string) bool {
 	return r.Check() == nil && r.Inventory.Public(url) && r.found.has(url)
 }
@@ -236,14 +235,6 @@ func (r *Reachable) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq
 			}
 		}
 	}
-}
-
-// Heal calls the Inventory's Heal, if it has one.
-func (r *Reachable) Heal(ctx context.Context, o inventory.Offer, to time.Time) (inventory.Offer, error) {
-	if h, ok := r.Inventory.(inventory.Healer); ok {
-		return h.Heal(ctx, o, to)
-	}
-	return o, fmt.Errorf("heal %s: the inventory cannot set an mtime", o.URL)
 }
 
 // A node is an offered page, as a link target.

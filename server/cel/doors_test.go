@@ -72,7 +72,7 @@ func newHistory(t *testing.T, r *rand.Rand) *history {
 	if _, err := h.journal.Append(t.Context(), steps); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.journal.Settle(); err != nil {
+	if err := h.journal.EndBaseline(); err != nil {
 		t.Fatal(err)
 	}
 	return h

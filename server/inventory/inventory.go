@@ -76,7 +76,7 @@ var ErrChanged = errors.New("content has changed")
 // that of another page, which is healed.
 var ErrLinked = errors.New("reached by a symbolic link: the mtime is that of another page")
 
-// A Healer is an Inventory that can set back the modification time of its content.
+// A Healer can set back the modification times of an Inventory's content. The docroot of a site is one.
 type Healer interface {
 	// Heal sets the modification time of o, as Read returned it, to a whole second in the past, and returns o
 	// with its new Stamp and Modified. It returns an error wrapping ErrChanged if the content has changed

@@ -183,14 +183,7 @@ func (s *Store) follow(ctx context.Context, at protocol.Cursor) error {
 // tenth of the time; Run stores the skipped pages a little later, and those of the
 // first scan.
 func (s *Store) Keeping(inv inventory.Inventory) inventory.Inventory {
-	k := &keeping{Inventory: inv, store: s}
-	if h, ok := inv.(inventory.Healer); ok {
-		return struct {
-			*keeping
-			inventory.Healer
-		}{k, h}
-	}
-	return k
+	return &keeping{Inventory: inv, store: s}
 }
 
 // A keeping is an inventory whose pages are stored when they are read.

@@ -55,7 +55,7 @@ func (f *Flags) Build(dir string, set *flag.FlagSet) error {
 		return err
 	}
 	if !given["heal"] {
-		f.Publish.Pages.Heal = true
+		f.heal = true
 	}
 	if !given["write-robots"] {
 		o.writeRobots = f.RobotsFile(nil) != nil

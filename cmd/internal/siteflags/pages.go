@@ -123,6 +123,9 @@ func (p *pages) inventory(f *Flags, features forms.Features, j *server.Journal, 
 		if err := site.Check(); err != nil {
 			return nil, command.Misusef("%w", err)
 		}
+		if f.heal {
+			f.Publish.Pages.Healer = site
+		}
 		return site, nil
 	}
 	c := &catalog.Catalog{Base: f.Base, Exclude: p.exclude, Robots: p.robots, RobotsWait: p.robotsWait, RobotsRemind: p.robotsRemind,

@@ -24,6 +24,7 @@ type Flags struct {
 	Hurry   time.Duration
 	Publish server.Publisher // the options that a program adds are set here, and used by Publisher
 	journal server.JournalOptions
+	heal    bool
 	asks    asks
 
 	pages   pages
@@ -46,7 +47,7 @@ func (f *Flags) Options(askRate float64) []command.Flag {
 		bind("retention", &f.journal.Retention, "keep the journal of changes and deletions for `TIME`"),
 		bind("hurry", &f.Hurry, "cap our own waiting times, such as debouncing and retries, at `TIME` (0: no cap; for tests)"),
 		bind("max-pages", &f.Publish.Pages.Max, "publish no new pages, and report an error, while the site has more than `N` pages (0: no maximum)"),
-		bind("heal", &f.Publish.Pages.Heal, "restore the mtime of files rewritten with the same bytes, so that the web server answers 304 again"),
+		bind("heal", &f.heal, "restore the mtime of files rewritten with the same bytes, so that the web server answers 304 again"),
 	}, f.asks.options(askRate), f.pages.options(), f.outputs.options(), f.senders.options())
 }
 
@@ -64,7 +65,7 @@ func (f *Flags) Check(log *slog.Logger) error {
 		return command.Misusef("--docroot is required, or one of --urls, --urls-cmd, --urls-sitemap and --urls-feed")
 	case f.Publish.Pages.Max < 0:
 		return command.Misusef("--max-pages %d: want 0 or more", f.Publish.Pages.Max)
-	case f.Docroot == "" && f.Publish.Pages.Heal:
+	case f.Docroot == "" && f.heal:
 		return command.Misusef("--heal sets the dates of files: it needs --docroot")
 	}
 	if err := f.asks.check(); err != nil {
@@ -97,7 +98,7 @@ func (f *Flags) TaskOptions() []string {
 	for _, was := range f.journal.Former {
 		does = append(does, "--moved-from "+was)
 	}
-	if f.Publish.Pages.Heal {
+	if f.heal {
 		does = append(does, "--heal")
 	}
 	return append(append(does, f.outputs.does()...), f.senders.does()...)
@@ -127,7 +128,7 @@ func (f *Flags) Claims() []string {
 	for _, file := range f.outputs.files() {
 		claim("", *file)
 	}
-	if f.Publish.Pages.Heal {
+	if f.heal {
 		claim("--heal in ", f.Docroot) // each would set the dates that it knows
 	}
 	if f.outputs.writeRobots {

@@ -9,7 +9,7 @@ import (
 	"github.com/parleyweb/parley/internal/anysite/record"
 )
 
-// events checks that a crawler's events, folded from zero, give its copy, and that each event has the flags
+// events checks that a crawler's events, applied to an empty copy, give the crawler's copy, and that each event has the flags
 // that a reader of the page needs.
 func events(r *record.Recording, w *world) []Finding {
 	c := &collector{oracle: "events"}

@@ -160,7 +160,7 @@ func (o Objective) atStep(p *Posterior, body float64, step int) (w float64) {
 	return w
 }
 
-// ageAt is the least age at which at is need or more: at crosses a positive need once.
+// ageAt returns the least age at which the method at returns need or more. Its values cross a positive need only once.
 func (o Objective) ageAt(p *Posterior, body, need float64) float64 {
 	if !(need > 0) {
 		return 0

@@ -146,9 +146,9 @@ func (p *Planning) Plan() Plan {
 // Prior is the prior for a page of the site, after Plan.
 func (s *SitePlanning) Prior() Prior { return s.prior }
 
-// Every is the number of days between two polls of its manifest, as in siteCurve.Every, after Plan: at the
-// price as adjusted since, so that an unspent budget goes to manifests, too. Whether it is polled at all is
-// the plan's decision.
+// Every returns the number of days between two polls of the site's manifest, as siteCurve.Every does. It is called
+// after Plan, with the price as it was adjusted since: so an unspent budget goes to manifests, too. Whether the
+// manifest is polled at all was decided by Plan.
 func (s *SitePlanning) Every(price float64) float64 {
 	planned, every := s.curve.Every(s.price), s.curve.Every(price)
 	if math.IsInf(planned, 1) || math.IsInf(every, 1) {

@@ -25,6 +25,9 @@ var (
 
 // A conn is a connection to a site. One goroutine uses it at a time; cut may
 // be called by any.
+//
+// It speaks HTTP/1.1 itself, on one goroutine. Measured in its place, net/http's transport, with three goroutines a response, took 1.08 to
+// 1.16 times the CPU a page (medians of 20 pairs), and it prints bytes that a server sends unasked through package log. HTTP/2 is net/http's.
 type conn struct {
 	nc    net.Conn
 	raw   net.Conn // nc, or the connection below TLS

@@ -69,14 +69,6 @@ func Parse(text []byte) (s Steering, err error) {
 	return s, err
 }
 
-// Stored parses the results of collection.Steering.
-func Stored(text []byte, err error) (Steering, error) {
-	if err != nil {
-		return Steering{}, err
-	}
-	return Parse(text)
-}
-
 // Text returns s as it is stored.
 func (s *Steering) Text() []byte {
 	text, err := json.Marshal(s)

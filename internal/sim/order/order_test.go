@@ -276,7 +276,7 @@ func (m *memory) fetch(p uint32) {
 	}
 }
 
-// telling reports whether a host has a manifest, as the crawl has drawn it: so its other pages are known once its start page is fetched.
+// telling reports whether the crawl has drawn a manifest for a host: then its other pages are known once its start page is fetched.
 func (m *memory) telling(host uint32) bool {
 	return slices.Contains(order.Telling(m.Run), host)
 }

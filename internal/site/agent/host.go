@@ -42,28 +42,21 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	positive(&o.PerSender, 8)
-	positive(&o.Most, 64)
-	positive(&o.Running, max(1, runtime.NumCPU()/2))
-	positive(&o.Resident, 4)
-	positive(&o.Failures, 5)
-	positive(&o.Time, 2*time.Second)
-	positive(&o.Load, 30*time.Second)
-	positive(&o.Idle, time.Minute)
-	positive(&o.Penalty, time.Hour)
-	positive(&o.Memory, 64<<20)
+	o.PerSender = cmp.Or(max(o.PerSender, 0), 8)
+	o.Most = cmp.Or(max(o.Most, 0), 64)
+	o.Running = cmp.Or(max(o.Running, 0), max(1, runtime.NumCPU()/2))
+	o.Resident = cmp.Or(max(o.Resident, 0), 4)
+	o.Failures = cmp.Or(max(o.Failures, 0), 5)
+	o.Time = cmp.Or(max(o.Time, 0), 2*time.Second)
+	o.Load = cmp.Or(max(o.Load, 0), 30*time.Second)
+	o.Idle = cmp.Or(max(o.Idle, 0), time.Minute)
+	o.Penalty = cmp.Or(max(o.Penalty, 0), time.Hour)
+	o.Memory = cmp.Or(max(o.Memory, 0), 64<<20)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return o
-}
-
-// positive sets a number that is not above zero to its default.
-func positive[N int | int64 | time.Duration](n *N, is N) {
-	if *n <= 0 {
-		*n = is
-	}
 }
 
 // A Host stores programs in a directory and runs them. It is a caller.Agents;

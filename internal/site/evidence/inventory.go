@@ -19,14 +19,7 @@ const leftRefused = "refused by the web server"
 // is refused. A page that was read anew is fetched at once, but offered without
 // waiting for that.
 func (k *Keeper) Watching(inv inventory.Inventory) inventory.Inventory {
-	w := watching{inv, k}
-	if h, ok := inv.(inventory.Healer); ok {
-		return struct {
-			watching
-			inventory.Healer
-		}{w, h}
-	}
-	return w
+	return watching{inv, k}
 }
 
 type watching struct {

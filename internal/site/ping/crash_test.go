@@ -41,7 +41,7 @@ func sendForEver(site, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := j.Settle(); err != nil {
+	if err := j.EndBaseline(); err != nil {
 		return err
 	}
 	s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: j, Base: site, Engines: []string{site + "engine"}, KeyDir: filepath.Join(dir, "docroot"), MaxBatch: 7}}

@@ -48,7 +48,7 @@ func randomDeliveries(t *testing.T, dir string, seed int, sum *deliveries) {
 		feeds: &feeds{versions: make(map[string][]string)}}
 	w.open()
 	defer func() { w.journal.Close() }()
-	w.must(w.journal.Settle())
+	w.must(w.journal.EndBaseline())
 	w.feeds.publish(feedTopic, "first")
 	w.sub = newSubscriber(w.world, w.feeds, "reader.example")
 	var killed atomic.Bool

@@ -37,7 +37,7 @@ func ExampleIndexNow_Turn() {
 		panic(err)
 	}
 	defer state.Close()
-	state.Settle()
+	state.EndBaseline()
 
 	sender := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: state, Base: web.URL + "/", Engines: []string{web.URL + "/indexnow"}, KeyDir: dir}}
 	ctx := context.Background()

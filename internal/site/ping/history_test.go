@@ -104,7 +104,7 @@ func live(t *testing.T, dir string, seed uint64, sum *tally) {
 	}
 	h.open()
 	defer func() { h.journal.Close() }()
-	h.must(h.journal.Settle())
+	h.must(h.journal.EndBaseline())
 	for i := range 1 + h.rnd.IntN(2) {
 		h.engines = append(h.engines, h.newEngine(fmt.Sprintf("engine%d.example", i), seed, sum))
 	}
@@ -355,7 +355,7 @@ func (h *history) renew(sum *tally) {
 	h.durably(func() error { return h.journal.Renew(context.Background(), items) })
 	if look {
 		h.edits(h.rnd.IntN(8))
-		h.durably(func() error { return h.journal.Settle() })
+		h.durably(func() error { return h.journal.EndBaseline() })
 	}
 	h.note(event{op: renew})
 	sum.renewals.Add(1)

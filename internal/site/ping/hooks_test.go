@@ -221,7 +221,7 @@ func TestWebhookIsToldOfMissedChanges(t *testing.T) {
 		w.newEpoch(page("old.html"))
 		turn()
 		p.wants() // a new epoch awaits its first scan
-		w.must(w.journal.Settle())
+		w.must(w.journal.EndBaseline())
 		w.change(create("b.html"))
 		turn()
 		p.wants("gap "+base+"robots.rdf", "create b.html")
@@ -242,7 +242,7 @@ func TestHookBeginsWithJournal(t *testing.T) {
 		p, h := newPurger(w), w.webhook()
 		w.must(h.Begin())
 		w.change(create("first.html"))
-		w.must(w.journal.Settle())
+		w.must(w.journal.EndBaseline())
 		w.change(create("second.html"))
 		defer run(t, h)()
 		pass(time.Minute)

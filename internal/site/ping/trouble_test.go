@@ -282,7 +282,7 @@ func TestGapSendsNoForbiddenPage(t *testing.T) {
 		w.change(update("b.html", 0), create("c.html"), remove("a.html"))
 		turn()
 		e.wantTaken() // a new epoch awaits its first scan
-		w.must(w.journal.Settle())
+		w.must(w.journal.EndBaseline())
 		w.change(create("oops.html"), create("stays.html"))
 		w.setPublic("oops.html", false)
 		turn()

@@ -272,7 +272,7 @@ func randomPings(t *testing.T, dir string, seed int, kills, pings *atomic.Int64)
 	w := &world{t: t, file: fmt.Sprintf("%s/%d", dir, seed), hosts: make(map[string]roundTripper), writes: seed%2 == 1}
 	w.open()
 	defer func() { w.journal.Close() }()
-	w.must(w.journal.Settle())
+	w.must(w.journal.EndBaseline())
 	h := newPublicHub(w)
 	var killed atomic.Bool
 	var ends []int

@@ -90,7 +90,7 @@ func newWorld(t testing.TB) *world {
 		log: slog.New(slog.NewTextHandler(testWriter{t}, nil))}
 	w.open()
 	t.Cleanup(func() { w.journal.Close() })
-	w.must(w.journal.Settle())
+	w.must(w.journal.EndBaseline())
 	return w
 }
 

@@ -151,7 +151,7 @@ func TestFeedsSkipInsignificantChanges(t *testing.T) {
 // Pages with coarse dates or none get entries dated when they entered the journal.
 func TestFeedsDateEntriesByJournal(t *testing.T) {
 	w := newWeb(t)
-	w.must(w.journal.Settle())
+	w.must(w.journal.EndBaseline())
 	day := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
 	for i, it := range []protocol.Item{{URL: webBase + "none"}, {URL: webBase + "day", Modified: day, Span: 24 * time.Hour}, {URL: webBase + "exact", Modified: day}} {
 		it.Length, it.Digest = -1, protocol.Sum([]byte{byte(i)})
@@ -265,7 +265,7 @@ func oracle(w *web, f *static.Feeds) string {
 // For URLs of any length, a feed is never longer than its readers accept.
 func TestFeedsStayWithinReaderLimits(t *testing.T) {
 	w := newWeb(t)
-	w.must(w.journal.Settle())
+	w.must(w.journal.EndBaseline())
 	f := w.feeds()
 	f.Public, f.Entries = nil, 400
 	for round := range 2 {
@@ -297,7 +297,7 @@ func TestFeedsReadBoundedNumberOfChanges(t *testing.T) {
 	w.must(err)
 	defer j.Close()
 	w.journal = j
-	w.must(j.Settle())
+	w.must(j.EndBaseline())
 	f := w.feeds()
 	f.Public, f.Entries = nil, 2
 	w.step(protocol.Create, webBase+"old", "", -1, "x")

@@ -30,7 +30,7 @@ func TestSitemapLinksLanguages(t *testing.T) {
 		steps = append(steps, s)
 	}
 	w.append(steps...)
-	w.must(w.journal.Settle())
+	w.must(w.journal.EndBaseline())
 	out := w.sitemap()
 	out.Public = nil
 	if _, err := out.Write(t.Context(), w.journal); err != nil {

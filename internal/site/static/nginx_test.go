@@ -38,7 +38,7 @@ func newGone(t *testing.T) *gone {
 	j, err := journal.Open(filepath.Join(dir, "state"), nil)
 	g.must(err)
 	t.Cleanup(func() { j.Close() })
-	g.must(j.Settle())
+	g.must(j.EndBaseline())
 	g.journal = j
 	g.out = &static.Nginx{Path: filepath.Join(dir, "gone.conf"), Base: nginxBase}
 	return g

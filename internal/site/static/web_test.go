@@ -119,7 +119,7 @@ func (w *web) pages(n int) {
 		steps = append(steps, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: it}})
 	}
 	w.append(steps...)
-	w.must(w.journal.Settle())
+	w.must(w.journal.EndBaseline())
 }
 
 // stepOf returns a step dated a minute after the previous one. A significance below zero is unknown.

@@ -32,12 +32,12 @@ type comparison struct {
 	announced int // entries that were in the whole journal before this scan because they were announced
 }
 
-// settle ends the baseline: the first description becomes visible.
-func (c *comparison) settle() error {
+// endBaseline makes the first description visible.
+func (c *comparison) endBaseline() error {
 	if c.scan.Journal.Len() == 0 && len(c.unseen) > 0 {
 		return fmt.Errorf("no page could be read: %w", c.unseen[0])
 	}
-	return c.scan.Journal.Settle()
+	return c.scan.Journal.EndBaseline()
 }
 
 // walk does the merge join. It appends the steps that can be decided at once, and collects in gone and born

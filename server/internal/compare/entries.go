@@ -93,7 +93,7 @@ func (n *entries) pause() {
 	}
 }
 
-// A source chains readers.
+// A source yields the entries of several readers, one reader after the other.
 type source struct {
 	readers []*journal.Reader
 	entry   journal.Entry // the next one

@@ -74,7 +74,7 @@ func (l *Scan) Run(ctx context.Context) (Found, error) {
 		err = errors.Join(err, c.steps.flush(ctx)) // what an aborted walk had decided for certain
 	}
 	if err == nil && len(l.Scopes) == 0 && !l.Journal.Whole() && c.found.Over == nil {
-		err = c.settle()
+		err = c.endBaseline()
 	}
 	c.found.Announced = l.Announced - c.steps.given
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -23,7 +24,7 @@ func TestDocrootNestedLinks(t *testing.T) {
 	if !slices.Contains(got, "1/n/n/n/n/a.html") || slices.Contains(got, "1/n/n/n/n/n/a.html") {
 		t.Errorf("offered %q", got)
 	}
-	if left := leftOut(d.look())["1/n/n/n/n/n"]; left != "links nested too deep" {
+	if left := sitetest.LeftOut(d.look())["1/n/n/n/n/n"]; left != "links nested too deep" {
 		t.Errorf("left out %q", left)
 	}
 }
@@ -154,7 +155,7 @@ func TestDocrootLongURL(t *testing.T) {
 	d.must(os.MkdirAll(d.path(deep), 0o755))
 	d.write(deep+strings.Repeat("\xff", 200)+".html", "x")
 	d.wantOffered("a.html")
-	if n := len(leftOut(d.look())); n != 1 {
+	if n := len(sitetest.LeftOut(d.look())); n != 1 {
 		t.Errorf("%d left out, want 1", n)
 	}
 }

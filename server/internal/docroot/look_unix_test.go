@@ -9,6 +9,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/sitetest"
 )
 
 // For any content of a docroot, a scan publishes only what it should, and never hangs.
@@ -61,7 +63,7 @@ func TestDocrootHostile(t *testing.T) {
 		"pipe.html": "not a regular file", "socket.html": "not a regular file", "sparse.html": "too large",
 		".env": "hidden", ".git/": "hidden", "data/page.src": "not included",
 	} {
-		if got := leftOut(list)[place]; got != left {
+		if got := sitetest.LeftOut(list)[place]; got != left {
 			t.Errorf("%s: left out %q, want %q", place, got, left)
 		}
 	}

@@ -108,7 +108,7 @@ func (s *Site) AcceptRobots() {
 
 // RobotsProblem returns a problem of robots.txt that a person should know, whether it has been logged, and whether
 // the file is missing or has lost its rules.
-func (s *Site) RobotsProblem() (trouble string, said, lost bool) {
+func (s *Site) RobotsProblem() (trouble string, logged, lost bool) {
 	return s.robots.Trouble(), s.robots.Said(), s.robots.Current().Lost()
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/internal/docroot"
 	"github.com/parleyweb/parley/server/inventory"
@@ -34,7 +35,7 @@ func TestRobotsFileIsNotAPage(t *testing.T) {
 	d.site.Settings.Include = []string{"**/*.txt", "*.txt"}
 	d.write("robots.txt", "User-agent: *\nDisallow:\n")
 	d.wantOffered("a.txt", "d/robots.txt")
-	if got := leftOut(d.look()); got["robots.txt"] != "robots.txt itself" {
+	if got := sitetest.LeftOut(d.look()); got["robots.txt"] != "robots.txt itself" {
 		t.Errorf("left out: %v", got)
 	}
 	if d.site.Public(base + "robots.txt") {
@@ -47,7 +48,7 @@ func TestSiteRobots(t *testing.T) {
 	d.wantOffered("a.html", "c&d.html", "private/", "private/b.html")
 	d.write("robots.txt", "User-agent: parley\nDisallow: /a\n\nUser-agent: *\nDisallow: /private/\nAllow: /private/b\n")
 	d.wantOffered("a.html", "c&d.html", "private/b.html")
-	if got := leftOut(d.look()); got["private/index.html"] != "robots.txt" || got["robots.txt"] != "not included" {
+	if got := sitetest.LeftOut(d.look()); got["private/index.html"] != "robots.txt" || got["robots.txt"] != "not included" {
 		t.Errorf("left out: %v", got)
 	}
 	if d.site.Public(base+"private/") || !d.site.Public(base+"private/b.html") {

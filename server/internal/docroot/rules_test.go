@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -113,7 +114,7 @@ func TestPagesNamedByLanguage(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("published %q, want %q", got, want)
 	}
-	if left := leftOut(d.look()); left["a.bak.html.en"] != "backup" || left["a.html.in"] != "not included" || left["404.html.en"] != "excluded" {
+	if left := sitetest.LeftOut(d.look()); left["a.bak.html.en"] != "backup" || left["a.html.in"] != "not included" || left["404.html.en"] != "excluded" {
 		t.Errorf("left out: %q", left)
 	}
 }
@@ -137,7 +138,7 @@ func TestRulesCleanURLs(t *testing.T) {
 	d.wantOffered("", "a", "b.htm", "c", "d", "e.html", "f", "index", "d/")
 	want := map[string]string{"c.html": "same URL as another: c", "f": "not included", ".html": "hidden"}
 	for place, left := range want {
-		if got := leftOut(d.look())[place]; got != left {
+		if got := sitetest.LeftOut(d.look())[place]; got != left {
 			t.Errorf("%s: left out %q, want %q", place, got, left)
 		}
 	}
@@ -158,7 +159,7 @@ func TestOwnOutputUnderAnotherPathIsLeftOut(t *testing.T) {
 	d.must(os.Symlink(d.dir, filepath.Join(filepath.Dir(d.dir), "alias")))
 	d.site.Settings.Own = []string{filepath.Join(filepath.Dir(d.dir), "alias", "out.html")}
 	d.wantOffered("a.html")
-	if got := leftOut(d.look()); got["other.html"] != "own output" || got["out.html"] != "own output" {
+	if got := sitetest.LeftOut(d.look()); got["other.html"] != "own output" || got["out.html"] != "own output" {
 		t.Errorf("left out: %v", got)
 	}
 	if d.site.Public(base + "out.html") {

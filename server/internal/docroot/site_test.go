@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/docroot"
 	"github.com/parleyweb/parley/server/inventory"
@@ -70,29 +71,9 @@ func (d *disk) age(places ...string) {
 	}
 }
 
-// look returns everything that a scan yields, and checks the order.
-func (d *disk) look(scopes ...inventory.Scope) (list []inventory.Offer) {
+func (d *disk) look(scopes ...inventory.Scope) []inventory.Offer {
 	d.Helper()
-	last := ""
-	for o, err := range d.site.Scan(d.Context(), scopes) {
-		if err != nil {
-			d.Fatalf("look: %v", err)
-		}
-		if o.URL != "" {
-			if last != "" && protocol.Compare(last, o.URL) >= 0 {
-				d.Fatalf("scan: %q after %q", o.URL, last)
-			}
-			if c, err := protocol.CanonicalURL("", o.URL); err != nil || c != o.URL {
-				d.Fatalf("scan: %q is not canonical: %q, %v", o.URL, c, err)
-			}
-			last = o.URL
-		}
-		if o.LeftOut == "" && !d.site.Public(o.URL) {
-			d.Errorf("scan: %q is offered, but not public", o.URL)
-		}
-		list = append(list, o)
-	}
-	return list
+	return sitetest.Look(d.T, d.site, scopes...)
 }
 
 // offered returns the URLs offered, below the base.
@@ -105,17 +86,6 @@ func offered(list []inventory.Offer) (urls []string) {
 	return urls
 }
 
-// leftOut returns the reasons by place.
-func leftOut(list []inventory.Offer) map[string]string {
-	m := make(map[string]string)
-	for _, o := range list {
-		if o.LeftOut != "" {
-			m[o.Place] = o.LeftOut
-		}
-	}
-	return m
-}
-
 func (d *disk) wantOffered(want ...string) {
 	d.Helper()
 	if got := offered(d.look()); !slices.Equal(got, want) {
@@ -125,13 +95,7 @@ func (d *disk) wantOffered(want ...string) {
 
 func (d *disk) offer(url string) inventory.Offer {
 	d.Helper()
-	for _, o := range d.look() {
-		if o.URL == base+url {
-			return o
-		}
-	}
-	d.Fatalf("%s is not offered", url)
-	return inventory.Offer{}
+	return sitetest.Offered(d.T, d.look(), base+url)
 }
 
 func TestSiteRead(t *testing.T) {

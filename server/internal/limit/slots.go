@@ -29,8 +29,7 @@ import (
 // evaluation of expressions get slots round-robin where there are too few for all: none
 // waits for more than one slot of each of the others.
 //
-// Two semaphores in their place are too little: with them, bench/hostile has polls wait 13 to 15 ms and not .5 while others
-// send costly expressions, and .4 s while somebody requests 100,000 pages at a time.
+// Two semaphores in their place are too little: docs/schemes.md has the comparison.
 //
 // The zero Slots is ready to use, by many goroutines at once.
 type Slots struct {

@@ -2,6 +2,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -144,12 +145,7 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return cmp.Or(cmp.Or(errs...), ctx.Err())
 }
 
 // A spread is the result of several seeds.
