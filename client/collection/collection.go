@@ -295,7 +295,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 		index: index{urls: urls.NewSet(), origins: map[string]frontier.SiteID{}, parts: map[string]int{}}}
 	c.sinks.store.Dir, c.sinks.store.None = dir, c.opts.Contents == 0
 	c.revisits.c = c
-	c.revisits.SetPolicy(orThesis(c.opts.Policy))
+	c.revisits.SetPolicy(cmp.Or[fresh.Policy](c.opts.Policy, fresh.Thesis{}))
 	if err := (&opening{c}).open(filepath.Join(dir, "state.db")); err != nil {
 		if errors.Is(err, ErrDamaged) {
 			err = fmt.Errorf("%w: restore the directory from a backup, or move state.db away: the next crawl creates a new one, and stored contents are kept", err)
@@ -304,7 +304,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 	}
 	if c.opts.Policy == nil {
 		kept, _ := c.revisits.Kept()
-		c.revisits.SetPolicy(orThesis(kept))
+		c.revisits.SetPolicy(cmp.Or[fresh.Policy](kept, fresh.Thesis{}))
 	}
 	return c, nil
 }

@@ -223,11 +223,7 @@ func (u *update) believed(w *work) fresh.Page {
 
 // worth returns the expected gain of a visit at a time (V06).
 func worth(p fresh.Policy, q fresh.Page, at time.Time) float32 {
-	v := float32(p.Profit(&q, at))
-	if v != v {
-		return 0
-	}
-	return v
+	return queue.Sane(float32(p.Profit(&q, at)))
 }
 
 // rank asks the strategy for a page's rank in the queue.

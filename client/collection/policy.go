@@ -107,10 +107,3 @@ func (r *Revisits) Kept() (p fresh.Policy, at time.Time) {
 	}
 	return p, at
 }
-
-func orThesis(p fresh.Policy) fresh.Policy {
-	if p == nil {
-		return fresh.Thesis{}
-	}
-	return p
-}

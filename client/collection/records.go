@@ -158,6 +158,7 @@ type Site struct {
 	Cut                                                   int // stored, but truncated; maintained likewise
 	Doomed                                                int // whose deletion is held back, see Release; maintained likewise
 	Requests, Bytes                                       int64
+	Speed                                                 frontier.Speed // as measured by visits; maintained likewise
 
 	// Withheld: a page or a source was fetched with cookies or a client certificate, see Visit.Authorized. From then on neither events nor
 	// exports have anything of the site. Maintained likewise; it never ends.
@@ -237,6 +238,8 @@ type Visit struct {
 	Claimed       time.Time       // Page.Claim's time when the request was sent: a later claim is still to be fetched; zero: Asked decides
 	Want          protocol.Digest // Page.Debt at that time
 	Latency, Took time.Duration
+	Connect       time.Duration // the part of Took in which a connection was opened; 0: one was open
+	PerConnection int           // requests over the connection, if it took no more; 0: it did, or would have
 	IP            netip.Addr
 	Status        int
 	Fault         string    // no complete answer; empty: there was one

@@ -70,12 +70,7 @@ func codeSite(x *record.Codec, s *Site) {
 	}
 }
 
-func clone(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return append([]byte(nil), b...)
-}
+func clone(b []byte) []byte { return append([]byte(nil), b...) }
 
 // codeCounts writes or reads the counts.
 func codeCounts(x *record.Codec, s *Site) {
@@ -87,8 +82,13 @@ func codeCounts(x *record.Codec, s *Site) {
 	if x.More(true) { // absent in states of earlier versions
 		x.Number(&s.Cut)
 	}
-	if x.More(s.Doomed > 0) {
+	if measured := s.Speed.Response > 0; x.More(s.Doomed > 0 || measured) {
 		x.Number(&s.Doomed)
+		if x.More(measured) {
+			x.Half(&s.Speed.Connect)
+			x.Half(&s.Speed.Response)
+			x.Count(&s.Speed.PerConnection)
+		}
 	}
 }
 

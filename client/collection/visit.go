@@ -126,6 +126,9 @@ func (x *visiting) account() error {
 	}
 	if !v.Delivered && !v.Shared {
 		s.Requests++
+		if v.Fault == "" {
+			s.Speed.Learn(v.Connect.Seconds(), (v.Took - v.Connect).Seconds(), v.PerConnection)
+		}
 	}
 	s.Withheld = s.Withheld || v.Authorized
 	s.Bytes += int64(len(v.Body))

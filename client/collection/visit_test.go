@@ -2,6 +2,7 @@ package collection_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -294,6 +295,35 @@ func TestConfirmedPageIsRescheduled(t *testing.T) {
 	want(t, "confirmed again", len(r.commit(collection.Commit{Confirmed: []frontier.PageID{p.ID, p.ID}}).Dropped), 1)
 	want(t, "due once more", r.due("/a"), 24*time.Hour)
 	check(t, r.c)
+}
+
+// The speed of a site follows the visits that needed a request and were answered, and is still known after a restart.
+func TestSpeedOfSite(t *testing.T) {
+	r := newRig(t)
+	r.find("/a", "/b")
+	if s, _ := r.c.Site(home); s.Speed != (frontier.Speed{}) {
+		t.Errorf("before any visit: %+v", s.Speed)
+	}
+	r.reopen() // states of earlier versions have no speeds, either
+	visit := func(change func(*collection.Visit)) {
+		v := r.answer("/a", 200, "A")
+		v.Connect, v.Took, v.PerConnection = 100*time.Millisecond, 600*time.Millisecond, 1
+		change(&v)
+		r.commit(collection.Commit{Visits: []collection.Visit{v}})
+	}
+	visit(func(*collection.Visit) {})
+	visit(func(v *collection.Visit) { v.Connect, v.Took, v.PerConnection = 0, time.Second, 0 })
+	visit(func(v *collection.Visit) { v.Fault, v.Silent, v.Took = "no answer", true, time.Minute })
+	visit(func(v *collection.Visit) { v.Delivered, v.Took = true, time.Minute })
+	visit(func(v *collection.Visit) { v.Shared, v.Took = true, time.Minute })
+	for _, when := range []string{"", " after a restart"} {
+		s, _ := r.c.Site(home)
+		if v := s.Speed; math.Abs(v.Connect-.1) > 1e-6 || math.Abs(v.Response-.6) > 1e-6 || v.PerConnection != 1 {
+			t.Errorf("speed%s: %+v, want 0.1 s to connect and 0.6 s to answer", when, v)
+		}
+		check(t, r.c)
+		r.reopen()
+	}
 }
 
 func TestSitesAndSources(t *testing.T) {

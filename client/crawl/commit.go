@@ -187,6 +187,7 @@ func (k *committer) commit(list []result, last bool) error {
 	}
 	for i := range done.Visited {
 		k.visited(&t.Visits[i], &done.Visited[i])
+		front.Moved(done.Visited[i].Page.Site)
 	}
 	for i := range done.Sources {
 		if st := sites.of(done.Sources[i].Site); st != nil {

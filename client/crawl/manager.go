@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/pause"
@@ -124,11 +125,11 @@ func (m *manager) wake(now time.Time) time.Time {
 	if ms := m.front.Wake(now.UnixMilli()); ms > 0 {
 		t := time.UnixMilli(ms)
 		idle = t.After(soon)
-		next = earliest(next, t)
+		next = clock.Earlier(next, t)
 	}
 	if len(m.sites.due) > 0 {
 		t := m.sites.due[0].At
-		next = earliest(next, t)
+		next = clock.Earlier(next, t)
 		for i := 0; m.ends && i < len(m.sites.due); i++ { // a crawl that ends waits for robots.txt, and for sources that must wait for robots.txt
 			src := m.sites.due[i]
 			idle = idle && (src.Kind != collection.Robots && !src.Polled.IsZero() && !src.off || src.lasts || src.At.After(soon))
@@ -136,21 +137,11 @@ func (m *manager) wake(now time.Time) time.Time {
 	}
 	for _, st := range m.sites.quiet(now) {
 		idle = idle && st.After(soon)
-		next = earliest(next, st)
+		next = clock.Earlier(next, st)
 	}
 	m.c.Log.Debug("nothing to fetch", "busy", m.work.busy, "wake", m.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(m.sites.due), "idle", idle)
 	if m.ends && idle && !m.c.Harvester.Paused("") { // while all sites are paused, it waits
 		return time.Time{}
 	}
-	if next.Before(now) { // never the zero time, which means that the crawl is done
-		return now
-	}
-	return next
-}
-
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+	return clock.Later(next, now) // never the zero time, which means that the crawl is done
 }

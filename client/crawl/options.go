@@ -96,7 +96,7 @@ type Options struct {
 		Wait, WaitBig         time.Duration // after each request, before the next one to the site; WaitBig for sites of more than 100 pages
 		MaxRate               float64       // requests a second to a site that states its own rate; 0: ignore stated rates
 		InFlight, MinInFlight int           // sites crawled in parallel; a cycle ends when fewer than MinInFlight are left
-		PerConnection         int           // requests over one connection
+		PerConnection, AtOnce int           // requests over one connection; of them, before each Wait: above 1 only to one's own hosts, and at the rate that a site states
 		IdleTimeout           time.Duration // after which an unused connection is closed; zero: after each response
 		ConnectTimeout        time.Duration
 		MinSpeed              int   // bytes a second under which a response is given up
@@ -143,7 +143,7 @@ func DefaultOptions() (o Options) {
 	revisits.Policy, revisits.Budget, revisits.ToldBudget, revisits.Costs = "priced", "0.1/page", 1, "requests"
 	revisits.Threshold, revisits.Changed, revisits.MaxPeriod, revisits.MinPeriodRefused = 0.1, "bytes", 90*day, 7*day
 	fetch.Agent, fetch.Wait, fetch.WaitBig, fetch.MaxRate = "Parley/0.1", harvest.DefaultWait, harvest.DefaultWaitBig, harvest.DefaultMaxRate
-	fetch.InFlight, fetch.MinInFlight, fetch.PerConnection = harvest.DefaultSites, harvest.DefaultMinSites, harvest.DefaultPerConn
+	fetch.InFlight, fetch.MinInFlight, fetch.PerConnection, fetch.AtOnce = harvest.DefaultSites, harvest.DefaultMinSites, harvest.DefaultPerConn, 1
 	fetch.ConnectTimeout, fetch.MinSpeed, fetch.MaxFile = harvest.DefaultConnect, harvest.DefaultMinSpeed, harvest.DefaultMaxBytes
 	fetch.IdleTimeout, fetch.MaxFailedLookups = harvest.DefaultIdle, harvest.DefaultMaxFailed
 	sources.As, sources.Polls, sources.ManifestEvery, sources.SitemapEvery = "auto", "ahead", 10*time.Minute, day

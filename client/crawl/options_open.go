@@ -330,7 +330,7 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 	f := &o.Fetch // in harvest.Options zero means the default
 	h := harvest.Options{Agent: o.userAgent(),
 		Wait: f.Wait, WaitBig: cmp.Or(f.WaitBig, time.Nanosecond), MaxRate: cmp.Or(max(f.MaxRate, 0), -1), Sites: f.InFlight, MinSites: f.MinInFlight, Overbook: true,
-		PerConn: f.PerConnection, IdleTimeout: cmp.Or(f.IdleTimeout, -1), ConnectTimeout: f.ConnectTimeout, MaxFailedLookups: f.MaxFailedLookups,
+		PerConn: f.PerConnection, AtOnce: f.AtOnce, IdleTimeout: cmp.Or(f.IdleTimeout, -1), ConnectTimeout: f.ConnectTimeout, MaxFailedLookups: f.MaxFailedLookups,
 		MinSpeed: cmp.Or(f.MinSpeed, -1), MaxBytes: f.MaxFile, Range: f.Range, Private: f.AllowPrivate}
 	if strings.Contains(f.Contact, "@") && !strings.Contains(f.Contact, "://") {
 		h.From = f.Contact
@@ -379,7 +379,7 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 			return &harvest.Harvester{Options: h}, bad("PerAddress", f.PerAddress, "requests a second and optionally connections, such as 5/s or 0.5/s,2")
 		}
 	}
-	return &harvest.Harvester{Options: h}, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection})
+	return &harvest.Harvester{Options: h}, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection}, number{"AtOnce", f.AtOnce})
 }
 
 // CheckURL returns an error if the options suit only one's own machines, and the host of a URL may be somebody else's.
@@ -396,14 +396,13 @@ func (o *Options) checkHosts(hosts []string) error {
 	}
 	for _, host := range hosts {
 		ip, err := netip.ParseAddr(host)
-		// Names below localhost are this machine, too (RFC 6761).
 		here := inet.Loopback(host) || strings.HasSuffix(strings.ToLower(host), ".localhost")
 		switch {
 		case !f.AllowPrivate && (here || err == nil && inet.Special(ip) != ""):
 			return wrong("%s is not on the public Internet: add %s if the machine is yours", host, field("AllowPrivate"))
 		case f.Contact == "" && !here && host != "":
 			return wrong("%s is another machine: add %s MAIL or URL, so that its operators can reach you", host, field("Contact"))
-		case wait < leastWait && !here && !inet.Plain(ip).IsPrivate():
+		case wait < leastWait && !inet.Own(host):
 			return wrong("%s %s: %s may belong to somebody else: wait at least %s", name, wait, host, leastWait)
 		}
 	}

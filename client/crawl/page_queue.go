@@ -41,6 +41,7 @@ type queue interface {
 	Done([]frontier.PageID)
 	Return([]frontier.PageID)
 	Share(from frontier.PageID, fresh float32, to []frontier.PageID) error
+	Moved(frontier.SiteID)
 	Settle() error
 	Wake(now int64) int64
 	Len() int

@@ -111,7 +111,7 @@ func notAsked(a *harvest.Answer) bool {
 // visit returns the visit that results from the answer for a page.
 func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 	st, page := r.sites.known(a.Site), &rd.page
-	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, IP: a.IP,
+	v := collection.Visit{Page: a.Page, Asked: a.Asked, Latency: a.Latency, Took: a.Took, Connect: a.Connect, PerConnection: a.PerConnection, IP: a.IP,
 		Status: a.Status, Request: a.Request, Proto: a.Proto, Header: a.Header, Claimed: a.Claimed, Want: a.Want, Authorized: a.Authorized}
 	dated := true
 	if st != nil {

@@ -30,6 +30,7 @@ type wildRun struct {
 	lasts    time.Duration
 	set      func(*crawl.Engine, *collection.Options)
 	share    int
+	own      bool // the sites are one's own
 }
 
 const (
@@ -75,6 +76,9 @@ func TestPolitenessOfAllRequests(t *testing.T) {
 			c.RobotsEvery = 2 * time.Hour
 		}},
 	}
+	runs = append(runs, wildRun{name: "own sites by quality a second, four pages at once", strategy: frontier.CrawlAbility{}, own: true, lasts: 8 * time.Hour, share: 2, set: func(c *crawl.Engine, o *collection.Options) {
+		c.Harvester.Options.AtOnce = 4
+	}})
 	sites, seed := fromEnv("PARLEY_SITES", 44), uint64(fromEnv("PARLEY_SEED", 1))
 	runs = append(runs, drawn(seed))
 	for _, run := range runs {
@@ -89,17 +93,17 @@ func TestPolitenessOfAllRequests(t *testing.T) {
 // drawn is a run with random settings.
 func drawn(seed uint64) wildRun {
 	r := rand.New(rand.NewPCG(seed, 5))
-	strategies := []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Random(3), frontier.Profit{}, frontier.BacklinkCount{}}
+	strategies := []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Random(3), frontier.Profit{}, frontier.BacklinkCount{}, frontier.Performance{}}
 	coin := func() bool { return r.IntN(2) == 0 }
 	seconds := func(n int) time.Duration { return time.Duration(1+r.IntN(n)) * time.Second }
-	run := wildRun{name: "drawn", strategy: strategies[r.IntN(len(strategies))], once: r.IntN(4) == 0, share: 1 + r.IntN(3), lasts: 8 * time.Hour}
+	run := wildRun{name: "drawn", strategy: strategies[r.IntN(len(strategies))], once: r.IntN(4) == 0, share: 1 + r.IntN(3), lasts: 8 * time.Hour, own: r.IntN(2) == 0}
 	if run.once {
 		run.lasts = 7 * 24 * time.Hour
 	}
 	run.set = func(c *crawl.Engine, o *collection.Options) {
 		h := c.Harvester
 		h.Options.Wait, h.Options.WaitBig, h.Options.Sites, h.Options.MinSites, h.Options.PerConn = seconds(30), seconds(10), 1+r.IntN(300), r.IntN(30), 1+r.IntN(100)
-		h.Options.Overbook, h.Options.Range = coin(), coin()
+		h.Options.Overbook, h.Options.Range, h.Options.AtOnce = coin(), coin(), 1+r.IntN(5)
 		if coin() {
 			h.Options.Slow = -1
 		}
@@ -116,7 +120,7 @@ func drawn(seed uint64) wildRun {
 }
 
 func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
-	w := newWild(sites, number, run.share)
+	w := newWild(sites, number, run.share, run.own)
 	defer w.Close()
 	o := &collection.Options{Strategy: run.strategy, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC}
 	c := crawl.NewEngine(nil, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1 (+https://example.net/)", From: "test@example.net", Resolver: w, Dial: w.Dial, Memory: 32 << 20}}, crawl.Settings{Strategy: run.strategy, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Once: run.once,
@@ -157,7 +161,7 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 		t.Errorf("the crawl has not ended after %v", time.Since(began))
 	}
 
-	m := manners{wait: c.Harvester.Options.Wait, big: c.Harvester.Options.WaitBig, slow: c.Harvester.Options.Slow >= 0,
+	m := manners{wait: c.Harvester.Options.Wait, big: c.Harvester.Options.WaitBig, slow: c.Harvester.Options.Slow >= 0, atOnce: c.Harvester.Options.AtOnce,
 		pages: func(s *fakeweb.Site) int {
 			st, _ := col.Site(s.Origin)
 			return st.Pages
@@ -170,6 +174,9 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 	}
 	for _, f := range w.faults(m) {
 		t.Error(f)
+	}
+	if run.own && run.name != "drawn" && w.most != m.atOnce { // more are a fault
+		t.Errorf("at most %d requests came without a gap, want %d", w.most, m.atOnce)
 	}
 	for s := range col.Sites() {
 		if s.Pages > wildPerSite+2000 { // plus the pages of one transaction and one step

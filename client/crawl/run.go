@@ -73,7 +73,15 @@ func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement
 		err = c.Collection.Revisits().Keep()
 	}
 	if err == nil {
-		m.front, err = frontier.New(c.Strategy, store, &c.Memory)
+		o := c.Memory
+		switch c.Strategy.(type) {
+		case frontier.Performance, frontier.CrawlAbility:
+			o.Speed = func(id frontier.SiteID) frontier.Speed { // as of the last commit, after which the committer calls Moved
+				s, _ := c.Collection.SiteByID(id)
+				return s.Speed
+			}
+		}
+		m.front, err = frontier.New(c.Strategy, store, &o)
 	}
 	return m, err
 }

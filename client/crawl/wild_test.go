@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -51,6 +52,7 @@ type wildWeb struct {
 	mu     sync.Mutex
 	served map[*fakeweb.Site][]rules // each time robots.txt was asked for
 	strict map[*fakeweb.Site]bool    // whose robots.txt differs from fakeweb's
+	most   int                       // requests to a site without a gap
 }
 
 // rules are a site's response to a request for robots.txt.
@@ -60,8 +62,8 @@ type rules struct {
 }
 
 // newWild makes a Web of n sites of every kind. Every other one is twisted.
-func newWild(n int, seed uint64, share int) *wildWeb {
-	w := &wildWeb{Web: fakeweb.New(fakeweb.Options{Seed: seed, Sites: n, Pages: 8, Speak: 50, Share: share}),
+func newWild(n int, seed uint64, share int, own bool) *wildWeb {
+	w := &wildWeb{Web: fakeweb.New(fakeweb.Options{Seed: seed, Sites: n, Pages: 8, Speak: 50, Share: share, Own: own}),
 		rand: rand.New(rand.NewPCG(seed, 77)), served: map[*fakeweb.Site][]rules{}, strict: map[*fakeweb.Site]bool{}}
 	for i, s := range w.Sites() {
 		w.twist(s, i)
@@ -163,6 +165,7 @@ func (w *wildWeb) twist(s *fakeweb.Site, i int) {
 type manners struct {
 	wait, big time.Duration
 	slow      bool
+	atOnce    int                     // requests to one's own sites without a gap, on one connection
 	pages     func(*fakeweb.Site) int // that were known at last
 }
 
@@ -176,6 +179,7 @@ func (w *wildWeb) faults(m manners) (list []string) {
 		asked     bool         // for robots.txt, ever
 		half      bool         // it could not be had at last
 		turn      int
+		count     int // requests since the last gap
 		forwarded bool
 	}
 	say := func(format string, args ...any) {
@@ -186,6 +190,10 @@ func (w *wildWeb) faults(m manners) (list []string) {
 	sites, addresses, names := map[*fakeweb.Site]*state{}, map[netip.Addr]fakeweb.Access{}, map[netip.Addr]int{}
 	for _, s := range w.Sites() {
 		names[s.IP]++
+	}
+	slow := m.wait // of which a tenth is too long for another request without a gap
+	if !m.slow {
+		slow = math.MaxInt64
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,17 +214,24 @@ func (w *wildWeb) faults(m manners) (list []string) {
 		if s.last.Site != nil && !s.last.Waits && (s.last.End.IsZero() || a.Begin.Before(s.last.End)) {
 			say("two at once: %v; %v", s.last, a)
 		}
-		if a.Begin.Before(s.until) {
+		switch soon := a.Begin.Before(s.until); {
+		case !soon:
+			s.count = 0
+		case s.count >= m.atOnce || !s.last.Prompt(a, slow) || s.robots != nil && s.robots.CrawlDelay("parley") > 0:
 			say("%v too soon (%s): %v; %v", s.until.Sub(a.Begin), s.why, s.last, a)
 		}
+		s.count++
+		w.most = max(w.most, s.count)
 		// An address gets no more than each of its names would, and two requests a second in all.
 		at := addresses[a.Site.IP]
 		rate := min(harvest.DefaultAddressRate, float64(names[a.Site.IP])/min(m.wait, m.big).Seconds())
 		pause := time.Duration(float64(time.Second)/rate) - time.Millisecond // which looking at a kept connection may take
-		if d := a.Begin.Sub(at.Begin); at.Site != nil && d < pause {
+		if d := a.Begin.Sub(at.Begin); at.Site != nil && d < pause && s.count == 1 {
 			say("%v after %v to an address: %v; %v", d, pause, at, a)
 		}
-		addresses[a.Site.IP] = a
+		if s.count == 1 {
+			addresses[a.Site.IP] = a
+		}
 		// What robots.txt said last.
 		path, _, _ := strings.Cut(a.Path, "?")
 		switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/client/index"
+	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -218,7 +219,7 @@ func replace(name string, write func(*os.File) error) (err error) {
 	if err := errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), name)
+	return atomicfile.Replace(f.Name(), name)
 }
 
 func indexMerge() *command.Command {

@@ -129,6 +129,7 @@ func percent(f float64) string {
 
 func sites() *command.Command {
 	var c collectionFlags
+	var correlation bool
 	return &command.Command{
 		Name:    "sites",
 		Summary: "list the sites of a collection and their behaviour",
@@ -136,14 +137,18 @@ func sites() *command.Command {
 		Help: `
 For each site: the pages known, stored (HELD) and due for a fetch (READY); the
 expected share of current pages (FRESH); how the site announces changes (TOLD BY),
-and the share of announcements that were right (HONEST); and the visits A DAY.
+and the share of announcements that were right (HONEST); the visits A DAY; and how
+long it takes to CONNECT and from a request to the end of the RESPONSE, as moving
+averages, and the requests over one connection (PER CONN).
 
     crawler sites --into crawl/
-    crawler sites --into crawl/ --format csv > sites.csv`,
+    crawler sites --into crawl/ --format csv > sites.csv
+    crawler sites --into crawl/ --correlation          are good sites fast ones?`,
 		Args:     []string{"--into"},
 		Required: []string{"into"},
 		LogLevel: slog.LevelWarn,
-		Flags:    c.withForm(),
+		Flags: c.withForm(command.Bind("correlation", &correlation,
+			"print, instead of the list, how the link scores of the sites (or if there are none, the numbers of their pages) and their speeds and latencies correlate")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {
 				return err
@@ -151,6 +156,9 @@ and the share of announcements that were right (HONEST); and the visits A DAY.
 			body, err := ask(ctx, c.dir, "GET", "/sites", nil, env.Log)
 			if err != nil {
 				return err
+			}
+			if correlation {
+				return correlate(env, body, c.form)
 			}
 			return list(env, body, c.form, []column[siteRow]{
 				{"SITE", func(r *siteRow) string { return r.Origin }},
@@ -161,6 +169,9 @@ and the share of announcements that were right (HONEST); and the visits A DAY.
 				{"TOLD BY", func(r *siteRow) string { return r.ToldBy }},
 				{"HONEST", func(r *siteRow) string { return percent(r.Honest) }},
 				{"A DAY", func(r *siteRow) string { return strconv.FormatFloat(r.PerDay, 'f', 1, 64) }},
+				{"CONNECT", func(r *siteRow) string { return millis(r.Connect) }},
+				{"RESPONSE", func(r *siteRow) string { return millis(r.Response) }},
+				{"PER CONN", func(r *siteRow) string { return known(r.PerConnection > 0, strconv.Itoa(r.PerConnection)) }},
 				{"TROUBLE", func(r *siteRow) string {
 					if r.Paused {
 						return strings.TrimSuffix("paused by a person; "+r.Fault, "; ")

@@ -161,6 +161,16 @@ type siteRow struct {
 	FaultAt    time.Time `json:"fault_at,omitzero"`
 	Quiet      time.Time `json:"quiet,omitzero"`
 	Paused     bool      `json:"paused,omitempty"` // by a person
+
+	// Moving averages of what the responses of pages took, in seconds, and of the requests over one connection; 0: not known.
+	Connect       float64 `json:"connect"`
+	Response      float64 `json:"response"`
+	PerConnection int     `json:"per_connection"`
+
+	// Of the stored pages whose last response was one: bytes a second, seconds to the first byte, and the sum of their link scores.
+	Speed   float64 `json:"bytes_a_second"`
+	Latency float64 `json:"latency"`
+	Rank    float64 `json:"rank"`
 }
 
 // A pageRow is a row of "crawler pages".

@@ -83,11 +83,16 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 	answer(w, s, err)
 }
 
-// A siteFresh sums the expected freshness of a site's pages.
+// A siteFresh sums up a site's pages: their expected freshness, and what their last responses took.
 type siteFresh struct {
 	sum    float64
 	pages  int
 	perDay float64
+
+	rank          float64
+	timed         int // pages whose last response was one
+	bytes         int64
+	took, latency time.Duration
 }
 
 func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
@@ -111,6 +116,10 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 			of[p.Site] = f
 		}
 		f.pages++
+		f.rank += float64(p.Rank)
+		if p.Status == http.StatusOK && p.Took > 0 {
+			f.timed, f.bytes, f.took, f.latency = f.timed+1, f.bytes+p.Length, f.took+p.Took, f.latency+p.Latency
+		}
 		b := fresh.Page{History: p.History, Site: believed[p.Site]}
 		f.sum += b.Fresh(now)
 		if age := now.Sub(p.First).Hours() / 24; age > 0 && p.Visits > 1 {
@@ -127,7 +136,11 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 	lines(w, func(yield func(siteRow, error) bool) {
 		for s := range d.col.Sites() {
 			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
-				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet, Paused: paused(s.Origin)}
+				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet, Paused: paused(s.Origin),
+				Connect: s.Speed.Connect, Response: s.Speed.Response, PerConnection: s.Speed.PerConnection}
+			if f := of[s.ID]; f != nil && f.timed > 0 {
+				r.Rank, r.Speed, r.Latency = f.rank, float64(f.bytes)/f.took.Seconds(), f.latency.Seconds()/float64(f.timed)
+			}
 			if f := of[s.ID]; f != nil && s.Fault == "" { // nothing is known of a site in trouble
 				if r.PerDay = math.Round(f.perDay*10) / 10; !copied {
 					r.Fresh = f.sum / float64(f.pages)

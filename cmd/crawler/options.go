@@ -112,6 +112,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("in-flight", &fetch.InFlight, "crawl `N` sites in parallel"),
 		bind("min-in-flight", &fetch.MinInFlight, "end a cycle when fewer than `N` of its sites are left"),
 		bind("per-connection", &fetch.PerConnection, "send `N` requests over one connection"),
+		bind("at-once", &fetch.AtOnce, "fetch `N` pages one right after the other, over one connection, and then --wait: from hosts of your own (localhost, private addresses), and from sites that state a rate, as far as that allows"),
 		bind("idle-timeout", &fetch.IdleTimeout, "keep an idle connection to a site open for `TIME`; if the wait before the next request is as long, close it after each response"),
 		bind("connect-timeout", &fetch.ConnectTimeout, "give up connecting after `TIME`"),
 		bind("wait", &fetch.Wait, "wait `TIME` after each request before the next one to the same site"),

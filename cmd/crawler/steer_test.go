@@ -142,7 +142,7 @@ func TestSteeringBeforeBatch(t *testing.T) {
 			}
 			<-ended
 			for _, r := range site.Requests() {
-				if strings.HasPrefix(r.Path, "/p") {
+				if strings.HasPrefix(r.Path, "/p") && files[r.Path[1:]] != "" { // not the URL by which the crawler learns how the site answers for a missing page
 					t.Errorf("the site got a request for %s", r.Path)
 				}
 			}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +9,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/accesslog"
+	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/report"
 	"github.com/parleyweb/parley/protocol"
@@ -233,32 +232,13 @@ func moment(s string, zone *time.Location) (time.Time, error) {
 	return time.Time{}, errors.New("want a date such as 2026-10-01, or a time such as 2026-10-01T12:00:00Z")
 }
 
-// writeHTML writes the page to a temporary file and renames it, so that a reader never sees half of one.
-func (r *reporting) writeHTML(found *report.Report) (err error) {
-	var page bytes.Buffer
+func (r *reporting) writeHTML(found *report.Report) error {
+	var page strings.Builder
 	if err := found.WriteHTML(&page, r.top); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(r.html), ".report-*.html")
-	if err != nil {
+	if err := atomicfile.Write(r.html, page.String(), 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-			err = fmt.Errorf("write report %s: %w", r.html, err)
-		}
-	}()
-	if _, err := f.Write(page.Bytes()); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), r.html)
+	return nil
 }

@@ -84,7 +84,7 @@ var values = map[string][]string{
 	"archive-share": {"0.1", "1"}, "max-file": {"50KB", "2MB"}, "max-page": {"50KB", "2MB"}, "max-pages": {"5", "1000", "2000"}, "per-site": {"5", "1000", "2000"}, "max-sites": {"1", "100", "200"},
 	"costs": {"requests", "bytes"}, "max-depth": {"1", "30", "40"}, "max-warc": {"1KB", "1MB"}, "max-subscribers": {"1", "50"}, "per-address": {"1", "50"}, "in-flight": {"1", "100"}, "retention": {"10ms", "1h"},
 	"min-in-flight": {"1"}, "stop-after": {"300ms", "1h", "2h"}, "stop-pages": {"3", "1000", "2000"}, "stop-bytes": {"10KB", "1GB", "2GB"}, "heartbeat": {"1s", "50ms"}, "max-period": {"100ms", "1h"}, "min-period": {"10ms", "1s"},
-	"ask-rate": {"20", "200"}, "welcome-rate": {"5", "10", "50"}, "max-rate": {"0", "3", "50"}, "max-state": {"1MB", "1GB"}, "polls": {"fixed", "ahead", "index"}, "pagerank-jump": {"0.15", "0.5"}, "max-failed-lookups": {"0.5", "1"}, "dates-from": {"1993", "2020-06"}, "dates-ahead": {"0", "24h"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "profit", "random"}, "answers": {"usual", "all", "none"},
+	"ask-rate": {"20", "200"}, "welcome-rate": {"5", "10", "50"}, "max-rate": {"0", "3", "50"}, "max-state": {"1MB", "1GB"}, "polls": {"fixed", "ahead", "index"}, "pagerank-jump": {"0.15", "0.5"}, "max-failed-lookups": {"0.5", "1"}, "dates-from": {"1993", "2020-06"}, "dates-ahead": {"0", "24h"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "performance", "profit", "random"}, "at-once": {"1", "3", "20"}, "answers": {"usual", "all", "none"},
 }
 
 // byKind are the values of all other options.

@@ -4,6 +4,7 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,10 +48,19 @@ func write(path, text string, mode fs.FileMode, owner fs.FileInfo) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := Replace(f.Name(), path); err != nil {
 		return err
 	}
 	return SyncDir(dir)
+}
+
+// Replace renames a finished file to path, which may exist, unless it is a device, a pipe or a socket there: whoever names /dev/null
+// wants no file there, and root would get one for all programs of the machine.
+func Replace(finished, path string) error {
+	if was, err := os.Lstat(path); err == nil && was.Mode()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0 {
+		return fmt.Errorf("replace %s: it is a device, a pipe or a socket; name a file", path)
+	}
+	return os.Rename(finished, path)
 }
 
 func hidden(name string) string {

@@ -2,6 +2,8 @@ package atomicfile_test
 
 import (
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -110,4 +112,20 @@ func owner(st os.FileInfo) string {
 		return ""
 	}
 	return fmt.Sprint(sys.FieldByName("Uid"), sys.FieldByName("Gid"))
+}
+
+// A device, a pipe or a socket is not replaced by a file.
+func TestSpecialFileStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Skip("no Unix sockets here:", err)
+	}
+	defer l.Close()
+	if err := atomicfile.Write(path, "x", 0o644); err == nil || !strings.Contains(err.Error(), "name a file") {
+		t.Errorf("written over a socket: %v", err)
+	}
+	if st, err := os.Lstat(path); err != nil || st.Mode()&fs.ModeSocket == 0 {
+		t.Errorf("%v, %v", st, err)
+	}
 }

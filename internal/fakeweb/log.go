@@ -18,6 +18,7 @@ type Access struct {
 	From       string
 	Begin, End time.Time // End is zero while it is in progress
 	Status     int       // 0 if there was none, or no valid one
+	Conn       any       // equal for requests over one connection
 
 	// Again is the Retry-After of a response that asks for a pause (429, and 500 and more), 0 if there was
 	// none.
@@ -55,7 +56,7 @@ func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	s := w.byHost[r.Host]
 	a := &Access{
-		Site: s, Path: r.URL.RequestURI(), Agent: r.UserAgent(), From: r.Header.Get("From"), Begin: time.Now(),
+		Site: s, Path: r.URL.RequestURI(), Agent: r.UserAgent(), From: r.Header.Get("From"), Begin: time.Now(), Conn: r.Context().Value(connection{}),
 		Waits: r.URL.Query().Has("wait") || r.Header.Get("Upgrade") != "",
 	}
 	w.log = append(w.log, a)
@@ -109,9 +110,16 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Prompt reports whether an access was so quick, and went so well, that another may follow it without the gap: the site is one's own.
+func (a Access) Prompt(next Access, gap time.Duration) bool {
+	return strings.HasSuffix(a.Site.name(), ".localhost") && a.Site == next.Site && a.Conn == next.Conn && a.Site.Delay == 0 && a.Path != "/robots.txt" && a.Status > 0 && a.Status < 500 &&
+		a.Status != http.StatusTooManyRequests && 10*a.End.Sub(a.Begin) <= gap
+}
+
 // Manners are the promises of a crawler.
 type Manners struct {
 	Gap     time.Duration // minimum time from the end of an access to a host to the beginning of the next
+	AtOnce  int           // requests that may come without a gap, on one connection, until the site refuses or is slow, and if it has no Crawl-delay
 	Address float64       // maximum requests a second to an address that sites share, each site at most one per Gap; 0: any
 	Robots  bool          // robots.txt is fetched first, and forbidden URLs never
 	Delay   bool          // Crawl-delay is obeyed as well
@@ -122,6 +130,7 @@ type Manners struct {
 func (w *Web) Impolite(m Manners) (faults []string) {
 	type state struct {
 		last   Access
+		count  int // requests since the last gap
 		robots bool
 	}
 	type shared struct {
@@ -161,11 +170,13 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 			} else {
 				if s.last.End.IsZero() && !s.last.Waits || a.Begin.Before(s.last.End) {
 					say("two requests at once to one %s: %v; %v", what, s.last, a)
-				} else if wait := a.Begin.Sub(s.last.End); wait < gap && !s.last.Waits {
+				} else if wait := a.Begin.Sub(s.last.End); wait >= gap || s.last.Waits {
+					s.count = 0
+				} else if s.count >= m.AtOnce || !s.last.Prompt(a, gap) {
 					say("pause of %v, want %v, to the same %s: %v; %v", wait, gap, what, s.last, a)
 				}
 			}
-			if !a.Waits {
+			if s.count++; !a.Waits {
 				s.last = a
 			}
 			return s
@@ -174,14 +185,16 @@ func (w *Web) Impolite(m Manners) (faults []string) {
 		if other := hosts[a.Site.name()]; other == nil || other.last.Site != a.Site {
 			check("host", hosts, a.Site.name(), m.Gap)
 		} else if !a.Waits {
-			other.last = a
+			other.last, other.count = a, s.count
 		}
 		if at := addrs[a.Site.IP]; m.Address > 0 {
 			pause := time.Duration(float64(time.Second) / min(m.Address, float64(at.sites)/m.Gap.Seconds()))
-			if d := a.Begin.Sub(at.last.Begin); at.last.Site != nil && d < pause-time.Millisecond { // the time to check a kept connection
+			if d := a.Begin.Sub(at.last.Begin); at.last.Site != nil && d < pause-time.Millisecond && s.count == 1 { // the time to check a kept connection
 				say("pause of %v, want %v, to the same address: %v; %v", d, pause, at.last, a)
 			}
-			at.last = a
+			if s.count == 1 {
+				at.last = a
+			}
 			at.going = slices.DeleteFunc(at.going, func(x Access) bool { return x.Waits || !x.End.IsZero() && !x.End.After(a.Begin) })
 			if at.going = append(at.going, a); len(at.going) > 4 {
 				say("%d requests at once to one address: %v", len(at.going), at.going)

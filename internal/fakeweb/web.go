@@ -23,6 +23,7 @@ type Options struct {
 	Kinds []Kind // of the sites, in turn; empty means All
 	Pages int    // maximum pages of a site, which has 1 to that many. 0 means 12
 	Share int    // sites on one address; 0 means 1
+	Own   bool   // the sites' names are below localhost
 	Speak int    // percentage of honest sites with a manifest and changes
 
 	// Start is when all pages last changed; the zero time is a year before now.
@@ -64,6 +65,7 @@ func New(o Options) *Web {
 		Handler:     w,
 		ErrorLog:    log.New(io.Discard, "", 0),
 		BaseContext: func(net.Listener) context.Context { return w.ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
 	}
 	go w.server.Serve(listener{w})
 	kinds := o.Kinds
@@ -75,6 +77,9 @@ func New(o Options) *Web {
 	}
 	return w
 }
+
+// A connection is the key of a request's connection in its context.
+type connection struct{}
 
 // Close ends the server and all connections.
 func (w *Web) Close() {
@@ -93,8 +98,11 @@ func (w *Web) Add(kind Kind) *Site {
 	w.mu.Lock()
 	n := len(w.sites)
 	w.mu.Unlock()
-	ip := n / max(1, w.opts.Share)
-	return w.AddAt(kind, fmt.Sprintf("%s%d.example", kind, n), netip.AddrFrom4([4]byte{20, byte(ip >> 16), byte(ip >> 8), byte(ip)}))
+	ip, host := n/max(1, w.opts.Share), fmt.Sprintf("%s%d.example", kind, n)
+	if w.opts.Own {
+		host = fmt.Sprintf("%s%d.localhost", kind, n)
+	}
+	return w.AddAt(kind, host, netip.AddrFrom4([4]byte{20, byte(ip >> 16), byte(ip >> 8), byte(ip)}))
 }
 
 // AddAt adds a site with a host name, with a port if that is not 80, at an address.

@@ -81,3 +81,10 @@ func Loopback(host string) bool {
 	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
+
+// Own reports whether a host, without a port, can only be on this machine or in a private network, by its name: localhost, a name
+// below it (RFC 6761), a loopback address or a private one.
+func Own(host string) bool {
+	a, _ := netip.ParseAddr(strings.Trim(host, "[]"))
+	return Loopback(host) || strings.HasSuffix(strings.ToLower(host), ".localhost") || Plain(a).IsPrivate()
+}

@@ -289,7 +289,7 @@ func (s *Snapshot) replace(d *draft) (*published, error) {
 	}
 	st := &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagAt(sum, d.m.Cursor), info: info, checked: true}
 	s.mu.Lock()
-	err = os.Rename(f.Name(), s.Path)
+	err = atomicfile.Replace(f.Name(), s.Path)
 	if err == nil {
 		s.state = st
 	}

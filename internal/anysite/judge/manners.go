@@ -126,6 +126,9 @@ type access struct {
 
 	began time.Time
 	might time.Time // the earliest moment at which the access before it allowed this one
+
+	count  int  // requests since the last pause
+	prompt bool // it was a page, which came so well and so fast that another may follow without a pause, see --at-once
 }
 
 // stamped is how much later than it was sent a request may be stamped. It matters where a gap begins when a request was sent,
@@ -180,6 +183,7 @@ func (m *mannered) request(q record.Request) {
 	gap := wait
 	news := waiting && q.Door != "stream" // a stream occupies its slot until it is answered
 	var might time.Time
+	count := 1
 	if wait > 0 {
 		last := m.slots[keys[0]]
 		if other := m.slots[keys[1]]; other.ended.After(last.ended) {
@@ -187,7 +191,8 @@ func (m *mannered) request(q record.Request) {
 		}
 		least := gap
 		pace, welcomed := m.welcome[originOf(last.url)].pace(m.program, at, q.Began) // the pause belongs to the previous host
-		if welcomed {                                                                // the welcome sets how often requests may begin, and whatever slows the crawler voids it
+		pace *= time.Duration(max(last.count, 1))
+		if welcomed { // the welcome sets how often requests may begin, and whatever slows the crawler voids it
 			gap, least = min(gap, pace), min(gap, max(0, last.sent().Add(pace).Sub(last.ended)))
 		}
 		if m.program.Kind != "follow" && !welcomed {
@@ -201,10 +206,12 @@ func (m *mannered) request(q record.Request) {
 			// The first access, or a long poll that was sent before it.
 		} else if d < 0 {
 			say("began %s before %s was answered: a host gets one request at a time", -d, last.url)
+		} else if d < least && last.prompt && originOf(last.url) == origin && last.count < m.atOnce(origin, at, q.Began) {
+			count, might = last.count+1, last.ended
 		} else if d < least {
 			say("came %s after %s: the pause must be %s", d, last.url, least)
 		}
-		m.bucket(q, at, gap, say)
+		m.bucket(q, at, gap, count > 1, say)
 	}
 	if said := m.robots[origin]; said != nil && said.delay > 0 {
 		if last, ok := m.origins[origin]; ok {
@@ -216,13 +223,14 @@ func (m *mannered) request(q record.Request) {
 			}
 		}
 	}
-	done := access{ended: later(q.Ended, q.Began), url: q.URL, began: q.Began, might: might}
+	done := access{ended: later(q.Ended, q.Began), url: q.URL, began: q.Began, might: might, count: count}
 	if done.took = done.ended.Sub(q.Began); waiting {
 		done.ended, done.took = q.Began, 0 // a long poll: other requests go on
 		if !q.Sent.IsZero() && news {
 			done.ended = q.Sent.Add(-stamped)
 		}
 	}
+	done.prompt = q.Door == "" && !q.Truncated && q.Status > 0 && q.Status < 500 && q.Status != 429 && 10*done.took <= least(m.program, 0)
 	for _, k := range keys {
 		if !done.ended.Before(m.slots[k].ended) {
 			m.slots[k] = done
@@ -234,10 +242,22 @@ func (m *mannered) request(q record.Request) {
 	m.learns(q, origin, at)
 }
 
+// atOnce returns how many requests an origin may get without a pause.
+func (m *mannered) atOnce(origin string, at netip.Prefix, now time.Time) int {
+	most := int(number(m.program, "at-once", 1))
+	if loopback(origin) {
+		return most
+	}
+	if pace, welcomed := m.welcome[origin].pace(m.program, at, now); welcomed {
+		return min(most, int(time.Second/max(pace, 1)))
+	}
+	return 1
+}
+
 // bucket checks that an address gets no more requests than its names together would, no more than
 // --per-address allows beyond a burst, and no more connections than that. Requests to a site with a welcome
-// have their own rate.
-func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, say func(string, ...any)) {
+// have their own rate, and those without a pause go on with the request before them.
+func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, goesOn bool, say func(string, ...any)) {
 	rate, most := perAddress(m.program)
 	if gap > 0 {
 		if rate == 0 {
@@ -245,7 +265,7 @@ func (m *mannered) bucket(q record.Request, at netip.Prefix, gap time.Duration, 
 		}
 		rate = min(float64(len(m.names[at]))/gap.Seconds(), rate)
 	}
-	if _, welcomed := m.welcome[originOf(q.URL)].pace(m.program, at, q.Began); !welcomed {
+	if _, welcomed := m.welcome[originOf(q.URL)].pace(m.program, at, q.Began); !welcomed && !goesOn {
 		b, ok := m.tokens[at]
 		if !ok {
 			b.left = float64(most)

@@ -68,11 +68,18 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 	if len(ips) > 0 {
 		a.IP = ips[0]
 	}
-	h.count.requests.Add(1)
 	c, kept, err := h.times.connection(ctx, s, ips)
+	if err == errEnded {
+		a.Asked = time.Time{} // no request was sent
+		return true
+	}
+	h.count.requests.Add(1)
 	reusable := false
 	if err == nil {
 		a.IP, a.connect = c.ip, time.Since(a.Asked)
+		if kept == 0 {
+			a.Connect = a.connect
+		}
 		reusable, err = h.exchange(ctx, c, s, t, cookie, a)
 	}
 	a.Authorized = a.Authorized && a.Status != 0 // without an answer there is nothing to withhold
@@ -97,7 +104,7 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 	}
 	if c != nil {
 		c.used = now
-		h.times.keep(s, c, reusable && ctx.Err() == nil)
+		h.times.keep(s, c, a, reusable && ctx.Err() == nil)
 		if kept > 0 && a.Status == 0 && c.left == maxHeader && a.Fault == FaultProtocol {
 			s.closes, again = kept, true
 		}

@@ -43,7 +43,7 @@ func (c *cycle) find(s *site) {
 	}
 }
 
-// work fetches one task of a site whose slot it holds, or several while there is no
+// work fetches one task of a site whose slot it holds, or several: those of one access, and those without a
 // gap between them.
 func (c *cycle) work(s *site) {
 	t := c.times
@@ -56,6 +56,7 @@ func (c *cycle) work(s *site) {
 
 		t.mu.Lock()
 		t.leave(s, a)
+		prompt := !again && t.manners.prompt(s, a)
 		if again = again && !c.stopping; again {
 			c.waiting.untake(s, a.Task)
 		} else {
@@ -70,9 +71,18 @@ func (c *cycle) work(s *site) {
 
 		t.mu.Lock()
 		now := time.Now()
-		if sl := s.held; sl.at != nil || len(sl.waiters) > 0 || sl.next.After(now) || s.soonest().After(now) || !t.known(s.host, now) {
+		sl := s.held
+		if prompt && c.goesOn(s, now) {
+			sl.at.taken++
+			continue
+		}
+		if sl.at != nil || len(sl.waiters) > 0 || sl.next.After(now) || s.soonest().After(now) || !t.known(s.host, now) {
 			break
 		}
+		s.access = 0 // the next access, without a gap
+	}
+	if s.conn != nil && !t.lasts(s) { // it was kept for a page of the same access
+		t.hangUp(s)
 	}
 	t.release(s)
 	s.busy = false
@@ -80,6 +90,13 @@ func (c *cycle) work(s *site) {
 		t.enqueue(s)
 	}
 	t.mu.Unlock()
+}
+
+// goesOn reports whether the access to a site goes on, without a gap, on the connection that was kept for it. The lock is held.
+func (c *cycle) goesOn(s *site, now time.Time) bool {
+	t, sl := c.times, s.held
+	return t.manners.goesOn(s, now) && !c.stopping && !t.paused(s) && s.conn != nil && sl.at != nil && sl.at.taken < sl.at.most && len(sl.waiters) == 0 &&
+		s.host.slot == sl && !s.host.seen.IsValid() && t.known(s.host, now)
 }
 
 // giveUpIfSilent gives back the tasks of a site that has not answered maxSilent times in a

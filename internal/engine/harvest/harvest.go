@@ -2,9 +2,9 @@
 // tasks, and fetches from thousands of sites at once, from each as politely as if
 // it were the only one. It does not interpret pages.
 //
-// A site has one slot. Its holder, a task of [Harvester.Run] or a request by
-// [Harvester.Transport], is the only one that sends requests to the site; then
-// the site rests for a gap, and nothing shortens the gap. Sites that wait for
+// A site has one slot. Its holder, a task of [Harvester.Run] (or some, see
+// Options.AtOnce) or a request by [Harvester.Transport], is the only one that sends
+// requests to the site; then the site rests for a gap, and nothing shortens the gap. Sites that wait for
 // their gap cost no goroutine and hardly a connection; of those that are ready,
 // up to [Harvester].Sites are fetched from at once, in the order of their batch.
 //
@@ -119,6 +119,9 @@ type Answer struct {
 	Asked    time.Time     // zero if no request was sent for this task
 	Latency  time.Duration // from Asked to the first byte of the header
 	Took     time.Duration // from Asked to the last byte of the body
+	Connect  time.Duration // the part of Took in which a connection was opened, TLS included; 0: one was open
+
+	PerConnection int // requests over its connection, if that took no more after it; 0: it did, or would have
 
 	connect time.Duration // the part of Took before the request was sent
 	base    []byte        // the dictionary of a requested delta; nil: none was requested

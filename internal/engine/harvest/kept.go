@@ -2,14 +2,19 @@ package harvest
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 )
+
+// errEnded means that a site has closed the connection of an access: the next page needs another one, after the gap.
+var errEnded = errors.New("the connection was closed")
 
 // connection returns the kept connection, and for how long it was idle. It dials a new one if there
 // is none, or if that was closed, or has received bytes without a request.
 func (t *timetable) connection(ctx context.Context, s *site, ips []netip.Addr) (*conn, time.Duration, error) {
 	t.mu.Lock()
+	s.access++
 	if s.conn != nil && s.held.at != nil && netOf(s.conn.ip) != s.held.key.net {
 		t.hangUp(s)
 	}
@@ -25,6 +30,9 @@ func (t *timetable) connection(ctx context.Context, s *site, ips []netip.Addr) (
 		s.asking = nil
 		t.mu.Unlock()
 		c.close()
+	}
+	if s.access > 1 {
+		return nil, 0, errEnded
 	}
 	c, err := t.network.dial(ctx, s, ips)
 	if err != nil {
@@ -42,12 +50,14 @@ func (t *timetable) connection(ctx context.Context, s *site, ips []netip.Addr) (
 }
 
 // keep keeps a connection for the next task if it can be reused; otherwise it closes it.
-func (t *timetable) keep(s *site, c *conn, reusable bool) {
+func (t *timetable) keep(s *site, c *conn, a *Answer, reusable bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.asking = nil
-	gap := t.manners.gap(s, &Answer{})
-	if !reusable || c.ended.Load() || c.pages >= t.manners.perConn || gap >= t.manners.idle || s.closes > 0 && gap >= s.closes {
+	if !reusable || c.ended.Load() || c.pages >= t.manners.perConn || !t.lasts(s) && !(t.manners.goesOn(s, time.Now()) && t.manners.prompt(s, a)) {
+		if !reusable || len(s.parts) > 0 { // else nothing was left to fetch
+			a.PerConnection = c.pages
+		}
 		c.close()
 		return
 	}
@@ -60,6 +70,12 @@ func (t *timetable) keep(s *site, c *conn, reusable bool) {
 	}
 	s.conn = c
 	t.idle[s] = struct{}{}
+}
+
+// lasts reports whether a connection to a site is likely to last through the gap. The lock is held.
+func (t *timetable) lasts(s *site) bool {
+	gap := t.manners.gap(s, &Answer{})
+	return gap < t.manners.idle && (s.closes == 0 || gap < s.closes)
 }
 
 // sweepWithin closes connections that were idle for too long, and returns the time

@@ -3,6 +3,8 @@ package harvest
 import (
 	"cmp"
 	"time"
+
+	"github.com/parleyweb/parley/internal/inet"
 )
 
 // manners limit how often requests may be sent, by a Harvester's options, and to which sites none.
@@ -14,6 +16,7 @@ type manners struct {
 	slow          int           // negative: off
 	hurry         time.Duration // 0: none
 	perConn       int           // pages a connection
+	atOnce        int           // pages in one access
 	idle          time.Duration // how long a connection is kept between two pages; 0: none is kept
 	addressRate   float64       // 0: by wait
 	addressConns  int
@@ -23,7 +26,7 @@ type manners struct {
 func (o *Options) manners() manners {
 	return manners{
 		wait: cmp.Or(o.Wait, DefaultWait), waitBig: positive(o.WaitBig, DefaultWaitBig), slow: cmp.Or(o.Slow, defaultSlow), hurry: o.Hurry,
-		perConn: min(positive(o.PerConn, DefaultPerConn), 100), idle: max(cmp.Or(o.IdleTimeout, DefaultIdle), 0), addressRate: o.AddressRate,
+		perConn: min(positive(o.PerConn, DefaultPerConn), 100), atOnce: max(o.AtOnce, 1), idle: max(cmp.Or(o.IdleTimeout, DefaultIdle), 0), addressRate: o.AddressRate,
 		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate),
 	}
 }
@@ -49,13 +52,32 @@ func (m *manners) gap(s *site, a *Answer) time.Duration {
 // ours returns the gap that applies to the site's whole host, without the site's own Crawl-delay.
 func (m *manners) ours(s *site, a *Answer) time.Duration {
 	if s.welcome != nil { // it states how often requests may arrive
-		return max(s.welcome.pause()-(a.Took-a.connect), 0)
+		return max(s.welcome.pause(s.access)-(a.Took-a.connect), 0)
 	}
 	w := m.least(s.pages)
 	if m.slow >= 0 && m.waits() {
 		w = max(w, min(a.Took*time.Duration(m.slow), maxSlow))
 	}
 	return w
+}
+
+// goesOn reports whether an access to a site may have another page.
+func (m *manners) goesOn(s *site, now time.Time) bool {
+	most := 1
+	switch {
+	case !m.waits() || s.delay > 0 || now.Before(s.shunned) || s.host.rest.After(now) || len(s.parts) == 0:
+		return false
+	case s.welcome != nil:
+		most = min(m.atOnce, int(s.welcome.rate)>>s.welcome.at.halved)
+	case inet.Own(s.host.name):
+		most = m.atOnce
+	}
+	return s.access < most
+}
+
+// prompt reports whether a page came so well and so fast that the access may have another one.
+func (m *manners) prompt(s *site, a *Answer) bool {
+	return a.Page != 0 && a.Status > 0 && a.Fault == "" && !troubled(a.Status) && (m.slow < 0 || a.Took*time.Duration(m.slow) <= m.least(s.pages))
 }
 
 // pause returns the time between two requests to an address, those to sites with a welcome apart. Each of its

@@ -70,16 +70,21 @@ func TestPoliteness(t *testing.T) {
 		web  fakeweb.Options
 		set  func(*harvest.Harvester)
 		gap  time.Duration
+		most int // requests without a gap
 	}{
-		{"defaults", fakeweb.Options{Sites: 1100, Pages: 6}, func(h *harvest.Harvester) {}, 15 * time.Second},
-		{"few at once", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) { h.Options.Sites = 5; h.Options.Wait = 2 * time.Second }, 2 * time.Second},
-		{"by address", fakeweb.Options{Sites: 88, Pages: 4, Share: 4}, func(h *harvest.Harvester) { h.Options.Wait = 3 * time.Second }, 3 * time.Second},
-		{"many on an address", fakeweb.Options{Sites: 160, Pages: 3, Share: 80}, func(h *harvest.Harvester) { h.Options.Wait = 3 * time.Second }, 3 * time.Second},
+		{"defaults", fakeweb.Options{Sites: 1100, Pages: 6}, func(h *harvest.Harvester) {}, 15 * time.Second, 1},
+		{"few at once", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) { h.Options.Sites = 5; h.Options.Wait = 2 * time.Second }, 2 * time.Second, 1},
+		{"by address", fakeweb.Options{Sites: 88, Pages: 4, Share: 4}, func(h *harvest.Harvester) { h.Options.Wait = 3 * time.Second }, 3 * time.Second, 1},
+		{"many on an address", fakeweb.Options{Sites: 160, Pages: 3, Share: 80}, func(h *harvest.Harvester) { h.Options.Wait = 3 * time.Second }, 3 * time.Second, 1},
 		{"in parts", fakeweb.Options{Sites: 66, Pages: 5}, func(h *harvest.Harvester) {
 			h.Options.Range = true
 			h.Options.Wait = time.Second
 			h.Options.Overbook = true
-		}, time.Second},
+		}, time.Second, 1},
+		{"three pages at once", fakeweb.Options{Sites: 88, Pages: 8, Share: 2, Own: true}, func(h *harvest.Harvester) {
+			h.Options.Wait, h.Options.AtOnce = 3*time.Second, 3
+		}, 3 * time.Second, 3},
+		{"three pages at once, but not of other people's sites", fakeweb.Options{Sites: 66, Pages: 8}, func(h *harvest.Harvester) { h.Options.AtOnce = 3 }, 15 * time.Second, 1},
 	} {
 		t.Run(o.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -93,7 +98,7 @@ func TestPoliteness(t *testing.T) {
 				if err := h.Run(t.Context(), once(b), got.take); err != nil {
 					t.Fatal(err)
 				}
-				for _, f := range w.Impolite(fakeweb.Manners{Gap: o.gap, Address: 2, Delay: true, Agent: "Test/1"}) {
+				for _, f := range w.Impolite(fakeweb.Manners{Gap: o.gap, AtOnce: o.most, Address: 2, Delay: true, Agent: "Test/1"}) {
 					t.Error(f)
 				}
 				asked := map[frontier.PageID]int{}

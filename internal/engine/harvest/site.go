@@ -28,6 +28,7 @@ type site struct {
 	paused time.Time // when Pause paused it last
 	busy   bool      // a goroutine of the cycle works on it
 	held   *slot     // the slot of its request under way
+	access int       // pages of the access under way, or else of the last one; an access is what one gap follows
 	own    *slot     // used with a negative Wait
 	order  uint64    // the lowest goes first, of the ready sites
 	queued bool      // it waits for its time, at a gate, or in ready

@@ -116,7 +116,7 @@ func (t *timetable) enter(s *site, now time.Time) bool {
 	}
 	sl.taken++
 	sl.owed = false
-	s.held = sl
+	s.held, s.access = sl, 0
 	return true
 }
 
@@ -231,7 +231,7 @@ func (t *timetable) persist(ctx context.Context, s *site, sl *slot) bool {
 			if sl.at != nil {
 				t.admit(s, sl, now)
 			}
-			s.held, sl.owed = sl, true
+			s.held, s.access, sl.owed = sl, 0, true
 			return true
 		}
 		t.rest(ctx, wait)

@@ -33,8 +33,9 @@ type welcome struct {
 	lately time.Duration
 }
 
-func (w *welcome) pause() time.Duration {
-	return min(time.Duration(float64(time.Second)/w.rate)<<w.at.halved, maxDelay)
+// pause returns the time from the last request of an access to the next access.
+func (w *welcome) pause(requests int) time.Duration {
+	return min(time.Duration(float64(max(requests, 1))*float64(time.Second)/w.rate)<<w.at.halved, maxDelay)
 }
 
 // Welcome sets the rate, in requests a second, and the number of connections that a site invites;
@@ -63,7 +64,7 @@ func (h *Harvester) Welcome(origin string, rate float64, conns int) {
 		return
 	}
 	// A next access that is later than the site wishes is moved forward, within the other limits.
-	if next := s.left.Add(max(w.pause(), min(s.delay, maxDelay))); next.Before(s.next) {
+	if next := s.left.Add(max(w.pause(s.access), min(s.delay, maxDelay))); next.Before(s.next) {
 		s.next = next
 		sl.next = next
 	}

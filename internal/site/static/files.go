@@ -258,7 +258,7 @@ func (u *update) rename() error {
 }
 
 func (u *update) place() error {
-	if err := os.Rename(u.next, u.path); err != nil {
+	if err := atomicfile.Replace(u.next, u.path); err != nil {
 		return err
 	}
 	u.next = ""

@@ -141,6 +141,14 @@ func (x *Codec) Float(v *float32) {
 	}
 }
 
+// Half is a float64, stored as a float32.
+func (x *Codec) Half(v *float64) {
+	f := float32(*v)
+	if x.Float(&f); x.Reads {
+		*v = float64(f)
+	}
+}
+
 func (x *Codec) Digest(v *protocol.Digest) {
 	if x.Reads {
 		x.In.digest(v)

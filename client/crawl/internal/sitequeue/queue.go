@@ -222,8 +222,9 @@ func (q *Queue) Return(pages []frontier.PageID) {
 // Share does nothing: the pages of one site are not ordered by OPIC's cash.
 func (q *Queue) Share(frontier.PageID, float32, []frontier.PageID) error { return nil }
 
-// Settle does nothing.
-func (q *Queue) Settle() error { return nil }
+// Moved and Settle do nothing: there is one site.
+func (q *Queue) Moved(frontier.SiteID) {}
+func (q *Queue) Settle() error         { return nil }
 
 // Len returns about how many pages may be fetched now.
 func (q *Queue) Len() (n int) {
