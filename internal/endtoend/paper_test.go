@@ -67,7 +67,11 @@ func (w *paper) answer(path string, edition int) (int, string) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!doctype html><title>Page %d</title><p>Page %d, as of edition %d. %s</p>", n, n, changed, strings.Repeat("All is well. ", n%40))
+	fmt.Fprintf(&b, "<!doctype html><title>Page %d</title><p>Page %d, as of edition %d.", n, n, changed)
+	for i := range 5 + n%40 { // text of its own: pages without any, which lead to more of their kind, look like a trap
+		fmt.Fprintf(&b, " Word%d word%d.", n*i, n+i*i)
+	}
+	b.WriteString("</p>")
 	for i := 1; i <= 3 && 3*n+i < paperPages; i++ {
 		fmt.Fprintf(&b, "<a href=p%d.html>%[1]d</a> ", 3*n+i)
 	}
