@@ -40,14 +40,16 @@ import (
 // proxies and requests (2,300); by 30,100, and exported names by 101, for the pages of --admin (8,000 for what both share and the
 // notifier's, 10,000 for the crawler's with pause, resume, rate and scope), limits of start pages, links as browsers read them, cookies
 // and client certificates (6,500), and sites that move (4,300, and 15 lines of the specification, in one file);
-// by 7,800, and exported names by 15, for package graph: webs on which a crawl is simulated, recorded and generated.
+// by 7,800, and exported names by 15, for package graph: webs on which a crawl is simulated, recorded and generated;
+// by 29,700, and exported names by 100, for the order of a crawl: sites in a heap, ranks from outside and speeds in the frontier (6,000), the simulator of
+// orders and that of robots, links and waits (13,500), several pages on one connection (1,700), crawls whose sites move, and predictions by Expires (5,500).
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_500,
-	"exported names":      2_105,
+	"exported names":      2_205,
 	"public names":        500,
-	"tokens":              736_300,
+	"tokens":              766_000,
 	"direct dependencies": 17,
 	"lines of a file":     545,
 }

@@ -21,7 +21,7 @@ type orders struct {
 	graphs, names, tell words
 	chosen              []listedOrder // by names
 	shares              []float64     // by tell
-	every, rest, ahead  int
+	crawl               order.Run     // Every, Rest and Ahead of all runs
 	seed                int
 	pages, sites        int
 	history             string
@@ -81,11 +81,11 @@ of the pages and 72 % of the Pagerank.`,
 		Flags: append(f.output.flags(),
 			bind("graph", &f.graphs, "crawl the graphs `FILE,...`: X.adj.zst, X.graph, or the word generated"),
 			bind("strategy", &f.names, "crawl by the strategies `NAME,...`, or all"),
-			bind("rank-every", &f.every, "batch-pagerank and partial-pagerank compute Pagerank after every `N` pages; 0: 35 times"),
+			bind("rank-every", &f.crawl.Every, "batch-pagerank and partial-pagerank compute Pagerank after every `N` pages; 0: 35 times"),
 			bind("history", &f.history, "`FILE` of an earlier graph of the same hosts, with names of pages"),
 			bind("tell", &f.tell, "`PERCENT,...` of the hosts publish a manifest that names all their pages"),
-			bind("rest", &f.rest, "fetch at least `N` pages of other sites between two of a site, as a robot does that waits"),
-			bind("ahead", &f.ahead, "choose `N` pages before the links of a page are known, as a crawler does that fetches in batches"),
+			bind("rest", &f.crawl.Rest, "fetch at least `N` pages of other sites between two of a site, as a robot does that waits"),
+			bind("ahead", &f.crawl.Ahead, "choose `N` pages before the links of a page are known, as a crawler does that fetches in batches"),
 			bind("pages", &f.pages, "pages of a generated graph: `N`"),
 			bind("sites", &f.sites, "hosts of a generated graph: `N`"),
 			bind("seed", &f.seed, "seed all random numbers with `N`")),
@@ -114,12 +114,12 @@ func (f *orders) check() error {
 	switch {
 	case f.pages < 10 || f.pages > 10_000_000 || f.sites < 1 || f.sites > f.pages:
 		return command.Misusef("--pages %d --sites %d: want 10 to 10000000 pages, and at most as many hosts", f.pages, f.sites)
-	case f.every < 0:
-		return command.Misusef("--rank-every %d: want 0 (35 times in a crawl) or more", f.every)
-	case f.rest < 0 || f.rest > 1000:
-		return command.Misusef("--rest %d: want 0 to 1000", f.rest)
-	case f.ahead < 0:
-		return command.Misusef("--ahead %d: want 0 or more", f.ahead)
+	case f.crawl.Every < 0:
+		return command.Misusef("--rank-every %d: want 0 (35 times in a crawl) or more", f.crawl.Every)
+	case f.crawl.Rest < 0 || f.crawl.Rest > 1000:
+		return command.Misusef("--rest %d: want 0 to 1000", f.crawl.Rest)
+	case f.crawl.Ahead < 0:
+		return command.Misusef("--ahead %d: want 0 or more", f.crawl.Ahead)
 	case f.seed < 0:
 		return command.Misusef("--seed %d: want 0 or more", f.seed)
 	}
@@ -152,8 +152,8 @@ func (f *orders) webOf(name string) (w *order.Web, shown, about string, err erro
 	sites, large, rank := w.Sites()
 	about = fmt.Sprintf("%s: %d pages on %d sites with %d links; the largest site has %.0f %% of the pages and %.0f %% of the Pagerank; seed %d",
 		shown, w.Graph.Len(), sites, len(w.Graph.To), 100*large, 100*rank, f.seed)
-	if f.rest > 0 {
-		about += fmt.Sprintf("; %d pages of other sites between two of a site", f.rest)
+	if f.crawl.Rest > 0 {
+		about += fmt.Sprintf("; %d pages of other sites between two of a site", f.crawl.Rest)
 	}
 	if !slices.ContainsFunc(f.chosen, func(o listedOrder) bool { return historical(o.name) }) {
 		return w, shown, about, nil
@@ -197,7 +197,8 @@ func (f *orders) simulate(ctx context.Context, env *command.Env) (all []orderRow
 		rows := make([]orderRow, len(f.shares)*n)
 		if err := each(ctx, len(rows), func(ctx context.Context, i int) error {
 			o := f.chosen[i%n]
-			run := order.Run{Web: w, Order: o.name, Every: f.every, Tell: f.shares[i/n], Rest: f.rest, Ahead: f.ahead, Seed: uint64(f.seed)}
+			run := f.crawl
+			run.Web, run.Order, run.Tell, run.Seed = w, o.name, f.shares[i/n], uint64(f.seed)
 			pages, err := run.Pages(ctx)
 			if err != nil {
 				return err
