@@ -41,8 +41,9 @@ import (
 // notifier's, 10,000 for the crawler's with pause, resume, rate and scope), limits of start pages, links as browsers read them, cookies
 // and client certificates (6,500), and sites that move (4,300, and 15 lines of the specification, in one file);
 // by 7,800, and exported names by 15, for package graph: webs on which a crawl is simulated, recorded and generated;
-// by 29,700, and exported names by 100, for the order of a crawl: sites in a heap, ranks from outside and speeds in the frontier (6,000), the simulator of
-// orders and that of robots, links and waits (13,500), several pages on one connection (1,700), crawls whose sites move, and predictions by Expires (5,500).
+// by 29,700, and exported names by 100, for the order of a crawl: the simulators of orders, and of robots, links and waits, with their commands (19,500);
+// sites in a heap, ranks from outside and speeds in the frontier (3,200); ranks from outside in the crawler, speeds of sites, several pages on one connection,
+// crawls whose sites move, and predictions by Expires.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
