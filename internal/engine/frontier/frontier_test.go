@@ -262,20 +262,25 @@ func TestManySitesInABatch(t *testing.T) {
 // A small batch does not look at all sites, but when it finds nothing to fetch it asks the store, which may have
 // entries that nobody has reported.
 func TestNothingLeftAsksTheStore(t *testing.T) {
-	var store frontier.MemoryStore
-	for p := PageID(1); p <= 50; p++ {
-		store.Put(Entry{Page: p, Site: SiteID(p)})
-	}
-	f := front(t, nil, &store)
-	f.Small(byHeap)
-	for _, want := range []int{50, 0, 0} {
-		if got := batch(t, f, 0, frontier.BatchOptions{Size: 50}); len(got) != want {
-			t.Fatalf("%d pages are given out, want %d", len(got), want)
+	for _, strategy := range []frontier.Strategy{frontier.BreadthFirst{}, frontier.Performance{}, frontier.CrawlAbility{}} {
+		var store frontier.MemoryStore
+		for p := PageID(1); p <= 50; p++ {
+			store.Put(Entry{Page: p, Site: SiteID(p)})
 		}
-	}
-	store.Put(Entry{Page: 51, Site: 51})
-	if got := batch(t, f, 0, frontier.BatchOptions{Size: 1}); !slices.Equal(got, []PageID{51}) {
-		t.Errorf("%v is given out", got)
+		f, err := frontier.New(strategy, &store, &frontier.Options{Speed: func(SiteID) frontier.Speed { return frontier.Speed{Response: 1} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Small(byHeap)
+		for _, want := range []int{50, 0, 0} {
+			if got := batch(t, f, 0, frontier.BatchOptions{Size: 50}); len(got) != want {
+				t.Fatalf("%s: %d pages are given out, want %d", strategy.Name(), len(got), want)
+			}
+		}
+		store.Put(Entry{Page: 51, Site: 51})
+		if got := batch(t, f, 0, frontier.BatchOptions{Size: 1}); !slices.Equal(got, []PageID{51}) {
+			t.Errorf("%s: %v is given out", strategy.Name(), got)
+		}
 	}
 }
 

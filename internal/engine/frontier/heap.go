@@ -38,6 +38,7 @@ type ranking struct {
 	current bool    // apart from the sites in moved; if not, heap and moved are empty
 	moved   []*site // to be placed anew
 	age     int     // pages and batches given out since the store was asked about all sites
+	busy    bool    // since then a site was left out, see Speed.Busy
 
 	speeds speeds
 
@@ -63,6 +64,7 @@ func (f *Frontier) mark(s *site) {
 func (f *Frontier) stand(s *site) (bool, error) {
 	speed := f.o.speed(s.id)
 	if s.left() <= 0 || speed.Busy {
+		f.ranking.busy = f.ranking.busy || s.left() > 0
 		return false, nil
 	}
 	if len(s.items) == 0 {
@@ -100,7 +102,7 @@ func (f *Frontier) refresh() (err error) {
 		if err := f.look(); err != nil {
 			return err
 		}
-		r.current, r.age, r.moved = true, 0, slices.Clone(f.sites.list)
+		r.current, r.busy, r.age, r.moved = true, false, 0, slices.Clone(f.sites.list)
 		for _, s := range r.moved {
 			s.standing.slot, s.standing.moved = -1, true
 		}
@@ -153,7 +155,7 @@ func (f *Frontier) takeBest(b *batch, o *BatchOptions) error {
 		}
 	}
 	r.age += 1 + o.Size - b.left
-	if err != nil || len(b.list) > 0 || skipped || r.age == 1 || f.o.Speed != nil {
+	if err != nil || len(b.list) > 0 || skipped || r.age == 1 || r.busy {
 		return err
 	}
 	r.discard() // as far as is known there is nothing to fetch: the store decides
