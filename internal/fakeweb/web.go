@@ -23,7 +23,7 @@ type Options struct {
 	Kinds []Kind // of the sites, in turn; empty means All
 	Pages int    // maximum pages of a site, which has 1 to that many. 0 means 12
 	Share int    // sites on one address; 0 means 1
-	Own   bool   // the sites' names are below localhost
+	Own   bool   // the sites' names are below localhost, and their addresses private
 	Speak int    // percentage of honest sites with a manifest and changes
 
 	// Start is when all pages last changed; the zero time is a year before now.
@@ -98,11 +98,11 @@ func (w *Web) Add(kind Kind) *Site {
 	w.mu.Lock()
 	n := len(w.sites)
 	w.mu.Unlock()
-	ip, host := n/max(1, w.opts.Share), fmt.Sprintf("%s%d.example", kind, n)
+	ip, host, net := n/max(1, w.opts.Share), fmt.Sprintf("%s%d.example", kind, n), byte(20)
 	if w.opts.Own {
-		host = fmt.Sprintf("%s%d.localhost", kind, n)
+		host, net = fmt.Sprintf("%s%d.localhost", kind, n), 10
 	}
-	return w.AddAt(kind, host, netip.AddrFrom4([4]byte{20, byte(ip >> 16), byte(ip >> 8), byte(ip)}))
+	return w.AddAt(kind, host, netip.AddrFrom4([4]byte{net, byte(ip >> 16), byte(ip >> 8), byte(ip)}))
 }
 
 // AddAt adds a site with a host name, with a port if that is not 80, at an address.

@@ -1,6 +1,7 @@
 package harvest_test
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -29,6 +30,7 @@ func TestPagesAtOnce(t *testing.T) {
 		{"one at once", own, 1, 0, 0, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3, 10e3}, 1},
 		{"all at once", own, 100, 0, 0, nil, []time.Duration{0, 0, 0, 0, 0, 0}, 1},
 		{"somebody else's host", "host.example", 3, 0, 0, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3, 10e3}, 1},
+		{"localhost elsewhere", "elsewhere.localhost", 3, 0, 0, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3, 10e3}, 1},
 		{"Crawl-delay", own, 3, 0, 4 * time.Second, nil, []time.Duration{10e3, 10e3, 10e3, 10e3, 10e3, 10e3}, 1},
 		{"refused", own, 3, 0, 0, func(n int, w http.ResponseWriter) {
 			if n == 1 {
@@ -53,9 +55,9 @@ func TestPagesAtOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := fakeweb.New(fakeweb.Options{Seed: 4})
 				defer w.Close()
-				ip, err := netip.ParseAddr(c.host)
-				if err != nil {
-					ip = at(1)
+				ip, _ := netip.ParseAddr(c.host)
+				if ip = cmp.Or(ip, at(1)); c.host == own {
+					ip = netip.MustParseAddr("10.0.0.1")
 				}
 				s := w.AddAt(fakeweb.Honest, c.host, ip)
 				h := newHarvester(w)

@@ -80,7 +80,7 @@ type Options struct {
 	PerConn  int // pages a connection, from 1 to 100 (S02)
 
 	// AtOnce, above 1, is how many pages are fetched one right after the other, on one connection, before the gap (S02, Q01): from a host of
-	// one's own (see inet.Own), or from a site with a welcome, then no more than in a second at its rate, and with a gap for each of them. A
+	// one's own (see inet.Own) that is not on the public Internet, or from a site with a welcome, then no more than in a second at its rate, and with a gap for each of them. A
 	// site with a Crawl-delay gets one, and so does one that has refused (429, 503) for an hour; a failure, or a response so slow that the gap
 	// grows by Slow, is followed by the gap.
 	AtOnce int
