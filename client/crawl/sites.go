@@ -69,6 +69,7 @@ type site struct {
 func (t *siteTable) load() error {
 	for s := range t.c.Collection.Sites() {
 		t.know(s)
+		t.c.Harvester.Left(s.Origin, s.Pages)
 	}
 	all, err := t.c.Collection.Sources(0)
 	if err != nil {

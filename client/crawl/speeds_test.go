@@ -1,6 +1,9 @@
 package crawl_test
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +17,50 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
 )
+
+// A crawler that is ended while it fetches several pages at once, and begins again, waits first.
+func TestPagesAtOnceAndRestarts(t *testing.T) {
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 3, Pages: 1, Own: true})
+		defer w.Close()
+		s, list := w.Add(fakeweb.Honest), ""
+		for i := range 30 {
+			list += fmt.Sprintf("<a href=/%d>%[1]d</a> ", i)
+			s.Put(fmt.Sprintf("/%d", i), fmt.Sprintf("<title>%d</title>", i))
+		}
+		s.Put("/", list)
+		for run := range 4 { // each but the last ends at its eighth request for a page
+			ctx, end := context.WithCancel(t.Context())
+			left := 8
+			s.Handler = func(_ http.ResponseWriter, r *http.Request) bool {
+				if left--; left == 0 && run < 3 {
+					end()
+				}
+				return false
+			}
+			col, err := collection.Open(dir, &collection.Options{Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial, Private: true, AtOnce: 4}},
+				crawl.Settings{Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Once: true, NoManifests: true, NoSitemaps: true, NoFeeds: true, Start: []string{s.Origin + "/"}})
+			if err := c.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			end()
+			if err := col.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, fault := range w.Impolite(fakeweb.Manners{Gap: harvest.DefaultWait, AtOnce: 4, Robots: true}) {
+			t.Error(fault)
+		}
+		if n := len(w.Log()); n < 31 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
 
 // By pages a second, the pages of the fast site come first as soon as one page of each has been fetched. A crawler that starts again knows
 // the speeds from the collection.

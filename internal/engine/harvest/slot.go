@@ -22,7 +22,7 @@ type host struct {
 	ips   []netip.Addr // its addresses, that of its slot first
 	until time.Time    // when it is looked up again
 	slot  *slot        // nil until it was looked up
-	rest  time.Time    // the end of its backoff after overload or a Retry-After
+	rest  time.Time    // the end of its backoff after overload or a Retry-After, or of the wait after an earlier process
 	seen  netip.Addr   // the address that a connection reached, if that is not its slot's
 }
 

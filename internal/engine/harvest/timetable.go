@@ -67,6 +67,20 @@ func (h *Harvester) Pace(origin string, delay time.Duration) {
 	}
 }
 
+// Left says that an earlier process, which may have been killed, may have fetched from a site until now. If it may have fetched several
+// pages at once, see Options.AtOnce, the host gets no request before the gap has passed. (For a site with a welcome that gap is a second
+// at most, and a new process has to read the welcome first.)
+func (h *Harvester) Left(origin string, pages int) {
+	t := h.lock()
+	defer t.mu.Unlock()
+	if s, err := newSite(origin); err != nil || t.manners.atOnce == 1 || !inet.Own(s.host.name) {
+		return
+	}
+	if s, err := t.site(origin); err == nil {
+		s.host.rest = clock.Later(s.host.rest, time.Now().Add(t.manners.least(pages)))
+	}
+}
+
 // later postpones the next access to a site to a time, if that is later. The lock is held.
 func (t *timetable) later(s *site, to time.Time) {
 	if !to.After(s.next) {
