@@ -65,7 +65,7 @@ var ours = map[string][]string{
 	"internal/sim":                 {"internal/engine/fresh", "internal/engine/frontier", "internal/engine/poll", "internal/engine/trust", "internal/coding"},
 	"internal/sim/order":           {"protocol", "internal/engine/frontier", "internal/graph"},
 	"internal/sim/batch":           {"internal/engine/frontier", "internal/graph"},
-	"client/crawl/internal/rank":   {"client/collection", "internal/engine/frontier"},
+	"client/crawl/internal/rank":   {"protocol", "client/collection", "internal/engine/frontier", "internal/pause"},
 	"internal/engine/trust":        {"protocol"},
 	"internal/engine/steer":        {"protocol"},
 	"client/index":                 {"internal/html"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -17,6 +18,7 @@ type announcements struct {
 	c      *setup
 	work   *work
 	front  queue
+	ranks  *rank.Ranks
 	sites  *siteTable
 	trust  trustRule
 	plan   planner
@@ -38,6 +40,9 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 	}
 	known := n.reader.awaits(st, &step)
 	done, err := c.Collection.Apply(source, step, by, o)
+	if err == nil {
+		err = n.ranks.Found(done.New)
+	}
 	var brought []delivery
 	if err == nil {
 		brought, err = n.reader.deliveries(&step)

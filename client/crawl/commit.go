@@ -6,6 +6,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/equal"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
@@ -44,6 +45,7 @@ type committer struct {
 	work     *work
 	in       *inbox
 	front    queue
+	ranks    *rank.Ranks
 	sites    *siteTable
 	judge    *judgement.Judge
 	equal    *equal.Pages
@@ -51,8 +53,7 @@ type committer struct {
 	plan     planner
 	count    *counters
 
-	logsVisits bool      // each visit is logged
-	flushed    time.Time // last time that site records were stored
+	flushed time.Time // last time that site records were stored
 }
 
 // run commits the reads of the inbox, many at once, until the inbox is closed.
@@ -151,8 +152,7 @@ func (k *committer) commit(list []result, last bool) error {
 	if err != nil {
 		return err
 	}
-	shares, err := k.shares(&t, &done)
-	if err != nil {
+	if err := k.ranks.Learn(&done); err != nil {
 		return err
 	}
 	work.Lock()
@@ -200,43 +200,9 @@ func (k *committer) commit(list []result, last bool) error {
 	k.count.New.Add(int64(len(done.New)))
 	sites.tally(&t, &done)
 	k.families.learn(&t, &done, pairs, refused)
-	for _, x := range shares {
-		if err := front.Share(x.from, x.fresh, x.to); err != nil {
-			return err
-		}
-	}
 	front.Drop(done.Dropped)
 	front.Add(done.Queue)
 	return nil
-}
-
-// A share is the cash of a fetched page for the pages that it links to.
-type share struct {
-	from  frontier.PageID
-	fresh float32 // 1 for the first visit
-	to    []frontier.PageID
-}
-
-// shares returns the cash of fetched pages, if the frontier is ordered by cash (L03, L06).
-func (k *committer) shares(t *collection.Commit, done *collection.Committed) (list []share, err error) {
-	if _, ok := k.c.Strategy.(frontier.Sharer); !ok {
-		return nil, nil
-	}
-	for i := range done.Visited {
-		d := &done.Visited[i]
-		if s := d.Page.State; s == collection.Failing || s == collection.Excluded || s == collection.Known {
-			continue // it will be fetched again
-		}
-		x := share{from: d.Page.ID}
-		if x.to, err = k.c.Collection.Links(x.from); err != nil {
-			return nil, err
-		}
-		if d.First {
-			x.fresh = 1
-		}
-		list = append(list, x)
-	}
-	return list, nil
 }
 
 // changedSources returns the changed records of followed sources. The work's lock is held.

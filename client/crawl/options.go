@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
@@ -49,12 +50,17 @@ type Options struct {
 
 	// Order says what is fetched first.
 	Order struct {
-		Strategy     string  // its name, one of frontier.OfferedNames
+		Strategy     string  // its name, one of frontier.Names
 		Score        string  // weights of a page's quality, such as depth=1,static=0.5; empty: those of DefaultQuality
+		History      string  // file of ranks or scores of pages, or the directory of an earlier crawl, see rank.ReadHistory; empty: none
 		PagerankJump float64 // probability of going to any page instead of along a link, between 0 and 1
-		Batch        int     // pages that are selected at a time
+		RankEvery    int     // pages fetched between two computations of Pagerank; 0: an hour, and 10,000 pages if Strategy is batch-pagerank or partial-pagerank
+		Batch        int     // pages that are selected at a time; at most RankEvery for these two
 		SameSite     int     // pages of one site among them, at most
+		Round        int     // pages that a site contributes before the next one; 0: as long as it is the first by Strategy
 		Batches      string  // directory for a file of each batch; empty: none
+
+		earlier *rank.History // History, once Open has read it
 	}
 
 	// Revisits says when pages are fetched again. Policy decides which of them count: the fields up to
@@ -139,7 +145,7 @@ func DefaultOptions() (o Options) {
 	col.Store, col.Coding, col.Answers, col.MaxWARC = "warc", "gzip", "usual", 1<<30
 	scope.MaxPages, scope.MaxSites, scope.PerSite = 10_000_000, 100_000, 25_000
 	scope.MaxDepth, scope.MaxDepthDynamic, scope.TrapShare, scope.SameWWW = 15, 5, 0.1, true
-	order.Strategy, order.PagerankJump, order.Batch, order.SameSite = "profit", 0.15, 100_000, 500
+	order.Strategy, order.PagerankJump, order.Batch, order.SameSite, order.Round = "profit", 0.15, 100_000, 500, 1
 	revisits.Policy, revisits.Budget, revisits.ToldBudget, revisits.Costs = "priced", "0.1/page", 1, "requests"
 	revisits.Threshold, revisits.Changed, revisits.MaxPeriod, revisits.MinPeriodRefused = 0.1, "bytes", 90*day, 7*day
 	fetch.Agent, fetch.Wait, fetch.WaitBig, fetch.MaxRate = "Parley/0.1", harvest.DefaultWait, harvest.DefaultWaitBig, harvest.DefaultMaxRate

@@ -36,6 +36,11 @@ func (o *Options) Open() (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
+	with := *o
+	if with.Order.earlier, err = rank.ReadHistory(o.Order.History, o.Scope.MaxPages, o.Order.PagerankJump); err != nil {
+		return nil, wrong("%s: %v", field("History"), err)
+	}
+	o, c.settings.Quality.Earlier = &with, with.Order.earlier
 	stored, err := o.stored(&c.settings)
 	if err = cmp.Or(err, o.checkHosts(seed.HostsOf(c.settings.Start, false))); err != nil {
 		return nil, err
@@ -206,14 +211,32 @@ func listed(s []string) []string {
 // order sets the order of the crawl.
 func (o *Options) order(c *settings) (err error) {
 	order := &o.Order
-	if c.Strategy, err = frontier.Offered(order.Strategy, 1); err != nil {
-		return bad("Strategy", order.Strategy, frontier.OfferedNames())
-	}
-	if _, ok := c.Strategy.(frontier.Sharer); ok && (o.Collection.NoLinks || o.Sources.NoParse) {
-		return wrong("%s %s needs links: remove %s and %s", field("Strategy"), order.Strategy, field("NoLinks"), field("NoParse"))
+	if c.Strategy, err = frontier.Named(order.Strategy, 1); err != nil {
+		return bad("Strategy", order.Strategy, frontier.Names())
 	}
 	if c.Quality, err = rank.ParseQuality(order.Score); err != nil {
 		return wrong("%s: %v", field("Score"), err)
+	}
+	c.Quality.Earlier = order.earlier
+	_, byRanks := c.Strategy.(frontier.Sharer)
+	switch {
+	case byRanks && (o.Collection.NoLinks || o.Sources.NoParse):
+		return wrong("%s %s needs links: remove %s and %s", field("Strategy"), order.Strategy, field("NoLinks"), field("NoParse"))
+	case order.History == "" && rank.OfHistory(order.Strategy):
+		return wrong("%s %s needs the ranks of an earlier crawl: add %s", field("Strategy"), order.Strategy, field("History"))
+	case order.History == "" && c.Quality.History > 0:
+		return wrong("%s %s weighs ranks from outside: add %s", field("Score"), order.Score, field("History"))
+	case order.History != "" && !byRanks && c.Quality.History == 0:
+		return wrong("%s %s does not use the ranks of %s: add history=1 to %s", field("Strategy"), order.Strategy, field("History"), field("Score"))
+	case order.RankEvery < 0:
+		return bad("RankEvery", order.RankEvery, "0 or more")
+	case order.Round < 0:
+		return bad("Round", order.Round, "0 or more")
+	}
+	c.RankEvery, c.Batch.Round = order.RankEvery, cmp.Or(order.Round, -1)
+	if rank.ByPagerank(order.Strategy) {
+		c.RankEvery = cmp.Or(c.RankEvery, 10_000)
+		c.Batch.Size = min(c.Batch.Size, c.RankEvery)
 	}
 	if c.PagerankJump = order.PagerankJump; !(c.PagerankJump > 0 && c.PagerankJump < 1) {
 		return bad("PagerankJump", c.PagerankJump, "a number between 0 and 1")

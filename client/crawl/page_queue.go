@@ -40,7 +40,6 @@ type queue interface {
 	Drop([]frontier.Entry)
 	Done([]frontier.PageID)
 	Return([]frontier.PageID)
-	Share(from frontier.PageID, fresh float32, to []frontier.PageID) error
 	Moved(frontier.SiteID)
 	Settle() error
 	Wake(now int64) int64

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/equal"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
@@ -54,6 +55,7 @@ type mode struct {
 	plan  planner
 	trust trustRule
 	front queue
+	ranks *rank.Ranks           // nil for a copy
 	keep  func(context.Context) // keeps the plan up to date; nil: there is no plan
 }
 
@@ -72,16 +74,20 @@ func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement
 	} else {
 		err = c.Collection.Revisits().Keep()
 	}
-	if err == nil {
-		o := c.Memory
-		switch c.Strategy.(type) {
-		case frontier.Performance, frontier.CrawlAbility:
-			o.Speed = func(id frontier.SiteID) frontier.Speed { // as of the last commit, after which the committer calls Moved
-				s, _ := c.Collection.SiteByID(id)
-				return s.Speed
-			}
+	if err != nil {
+		return m, err
+	}
+	o := c.Memory
+	switch c.Strategy.(type) {
+	case frontier.Performance, frontier.CrawlAbility:
+		o.Speed = func(id frontier.SiteID) frontier.Speed { // as of the last commit, after which the committer calls Moved
+			s, _ := c.Collection.SiteByID(id)
+			return s.Speed
 		}
-		m.front, err = frontier.New(c.Strategy, store, &o)
+	}
+	front, err := frontier.New(c.Strategy, store, &o)
+	if m.front = front; err == nil {
+		m.ranks, err = rank.New(work.ctx, c.Collection, front, rank.Settings{Strategy: c.Strategy, Quality: c.Quality, Jump: c.PagerankJump, Every: c.RankEvery, Log: c.Log})
 	}
 	return m, err
 }
@@ -120,7 +126,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	}
 	copies := &equalCopies{c, work, in, equal.New(c.Collection, c.mostBytes), reader}
 	queue := &pageQueue{c, work, in, front, sites, judge, trust, copies, families, plan, count, c.Once}
-	announcements := &announcements{c, work, front, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
+	announcements := &announcements{c, work, front, mode.ranks, sites, trust, plan, reader, queue, count, !c.Once, map[collection.Signal]*collection.Reception{}}
 	var keep *upkeep
 	if alone {
 		keep = &upkeep{c: c, work: work, sites: sites, front: front, behind: count.began.Add(-saysAgain)}
@@ -131,7 +137,7 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	batch := &batchFetches{c, work, in, sites, reader, followers, count}
 	manager := &manager{c: c, work: work, in: in, front: front, sites: sites, queue: queue, sources: sources, batch: batch, count: count, ends: c.Once, upkeep: keep}
 	answers := &answerHandler{c, work, in, sites, families, reader, sources, count}
-	committer := &committer{c: c, work: work, in: in, front: front, sites: sites, judge: judge, equal: copies.pages, families: families, plan: plan, count: count, logsVisits: alone}
+	committer := &committer{c: c, work: work, in: in, front: front, ranks: mode.ranks, sites: sites, judge: judge, equal: copies.pages, families: families, plan: plan, count: count}
 	r := &run{work: work, in: in, front: front, sites: sites, families: families, plan: plan, queue: queue, announcements: announcements, followers: followers, sources: sources, count: count}
 
 	var keeping sync.WaitGroup
@@ -159,14 +165,19 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	if err == nil && c.Again {
 		err = sources.again()
 	}
+	ranked := false
+	if err == nil {
+		ranked, err = mode.ranks.Begin(work.ctx)
+	}
 	if err == nil {
 		if mode.keep != nil {
 			work.add(1) // a crawl with Once waits for the first plan: without one, the price of a revisit would be a guess
 			work.group.Go(func() { mode.keep(work.ctx) })
 		}
-		if c.Quality.Pagerank > 0 {
+		if ranked {
 			work.add(1) // a crawl with Once waits for the first ranks
-			work.group.Go(func() { rankPages(work.ctx, c, work, front) })
+			first := sync.OnceFunc(func() { work.add(-1) })
+			work.group.Go(func() { mode.ranks.Keep(work.ctx, func() { first(); work.rouse() }) })
 		}
 		err = cr.harvest(work.asking, manager.next, answers.take)
 	}

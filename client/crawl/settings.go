@@ -117,6 +117,7 @@ type settings struct {
 	Subscribers map[string]float64
 
 	PagerankJump float64 // zero means 0.15
+	RankEvery    int     // pages fetched between two computations of Pagerank; zero means an hour
 
 	Log *slog.Logger
 }

@@ -23,7 +23,7 @@ func (k *committer) visited(v *collection.Visit, d *collection.Visited) {
 	case v.Silent:
 		k.sites.failed(st, v.Fault)
 	}
-	if k.logsVisits {
+	if k.c.Only != "" { // each visit of a copy is logged
 		explain.LogVisit(k.c.Log, v, d)
 	}
 	if d.Page.Told && d.Page.At.IsZero() { // announced again while it was being fetched

@@ -187,6 +187,7 @@ type pageRow struct {
 	Language string    `json:"language,omitempty"`
 	Digest   string    `json:"digest,omitempty"`
 	Text     string    `json:"text,omitempty"`
+	Rank     float32   `json:"rank,omitempty"` // Pagerank, 1 for the average page; 0: never computed
 	Visits   int       `json:"visits"`
 	Changes  int       `json:"changes"`
 	Last     time.Time `json:"last,omitzero"`
@@ -201,7 +202,7 @@ type pageRow struct {
 
 func rowOf(p *collection.Page) pageRow {
 	r := pageRow{URL: p.URL, State: p.State.String(), Status: p.Status, Depth: p.Depth, Type: p.Type, Length: p.Length, Title: p.Title,
-		Language: p.Language, Visits: p.Visits, Changes: p.Changes, Last: p.Last, Modified: p.Modified, Why: p.Why, Fault: p.Fault, Target: p.Target}
+		Language: p.Language, Rank: p.Rank, Visits: p.Visits, Changes: p.Changes, Last: p.Last, Modified: p.Modified, Why: p.Why, Fault: p.Fault, Target: p.Target}
 	if r.Cut = p.Cut; p.Unstable != collection.Stable {
 		r.Unstable = p.Unstable.String()
 	}
@@ -300,6 +301,28 @@ func (d *localAPI) graph(ctx context.Context, yield func(linkRow, error) bool) {
 		yield(linkRow{}, err)
 	} else if last.Damaged > 0 && !stopped {
 		yield(last, nil)
+	}
+}
+
+// linksIn yields all links of the collection in a directory as pairs of URLs, also while a crawler runs on it.
+func linksIn(ctx context.Context, dir string, log *slog.Logger) iter.Seq2[[2]string, error] {
+	return func(yield func([2]string, error) bool) {
+		body, err := ask(ctx, dir, "GET", "/links?all=true", nil, log)
+		if err != nil {
+			yield([2]string{}, err)
+			return
+		}
+		defer body.Close()
+		for dec := json.NewDecoder(body); ; {
+			var r linkRow
+			err := dec.Decode(&r)
+			if err == io.EOF {
+				return
+			}
+			if err = cmp.Or(err, r.fault()); !yield([2]string{r.From, r.To}, err) || err != nil {
+				return
+			}
+		}
 	}
 }
 

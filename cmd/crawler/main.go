@@ -35,6 +35,6 @@ Keep a plain copy of one site that publishes its changes:
 
 Commands that read a collection or a copy accept its DIR with --into or, unless
 they accept a list of arguments, as their last argument.`,
-		Sub: []*command.Command{crawlOnce(), runCommand(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), pauseSites(), resumeSites(), changeRate(), changeScope(), get(), events(), export(), indexes(), probeSite(), simulate.Command(), config()},
+		Sub: []*command.Command{crawlOnce(), runCommand(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), pauseSites(), resumeSites(), changeRate(), changeScope(), get(), events(), export(), indexes(), probeSite(), simulate.Command(linksIn), config()},
 	}
 }

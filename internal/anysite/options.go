@@ -69,6 +69,7 @@ var exceptions = map[string]string{
 	"ca": "the environment has the runner's authority", "proxy": "sites are reached directly",
 	"profile": "sets options that are drawn themselves", "requisites": "fetches images, which no oracle follows",
 	"cookies": "no site here has a login", "client-cert": "no site here wants a certificate", "client-key": "goes with --client-cert", "client-host": "goes with --client-cert",
+	"history": "names a file", "rank-every": "goes with --strategy batch-pagerank and partial-pagerank, of whose first ranks the crawl has enough",
 	"requests":  "adds records to the archive, which the judge skips",
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }
@@ -80,11 +81,12 @@ func Exception(name string) string { return exceptions[name] }
 var values = map[string][]string{
 	"accept": {"**"}, "reject": {"**/page-3*"}, "reject-word": {"none", "login"}, "session-id": {"none", "sid"}, "static-ext": {"none"},
 	"dynamic-ext": {"none", "php"}, "log-ext": {"none", "zip"}, "budget": {"1000000", "0.1/page", "10000/page"}, "objective": {"fresh=1", "age=1"},
-	"score": {"depth=1"}, "exclude": {"page-4*"}, "mask": {"[0-9]+"}, "policy": {"priced", "thesis", "thesis:mirror"},
+	"strategy": {"batch-pagerank", "breadth-first", "larger-sites-first", "manifest-first", "partial-pagerank", "performance", "profit", "random"}, // historical ones need --history
+	"score":    {"depth=1"}, "exclude": {"page-4*"}, "mask": {"[0-9]+"}, "policy": {"priced", "thesis", "thesis:mirror"},
 	"archive-share": {"0.1", "1"}, "max-file": {"50KB", "2MB"}, "max-page": {"50KB", "2MB"}, "max-pages": {"5", "1000", "2000"}, "per-site": {"5", "1000", "2000"}, "max-sites": {"1", "100", "200"},
-	"costs": {"requests", "bytes"}, "max-depth": {"1", "30", "40"}, "max-warc": {"1KB", "1MB"}, "max-subscribers": {"1", "50"}, "per-address": {"1", "50"}, "in-flight": {"1", "100"}, "retention": {"10ms", "1h"},
+	"costs": {"requests", "bytes"}, "round": {"0", "1", "5"}, "max-depth": {"1", "30", "40"}, "max-warc": {"1KB", "1MB"}, "max-subscribers": {"1", "50"}, "per-address": {"1", "50"}, "in-flight": {"1", "100"}, "retention": {"10ms", "1h"},
 	"min-in-flight": {"1"}, "stop-after": {"300ms", "1h", "2h"}, "stop-pages": {"3", "1000", "2000"}, "stop-bytes": {"10KB", "1GB", "2GB"}, "heartbeat": {"1s", "50ms"}, "max-period": {"100ms", "1h"}, "min-period": {"10ms", "1s"},
-	"ask-rate": {"20", "200"}, "welcome-rate": {"5", "10", "50"}, "max-rate": {"0", "3", "50"}, "max-state": {"1MB", "1GB"}, "polls": {"fixed", "ahead", "index"}, "pagerank-jump": {"0.15", "0.5"}, "max-failed-lookups": {"0.5", "1"}, "dates-from": {"1993", "2020-06"}, "dates-ahead": {"0", "24h"}, "strategy": {"breadth-first", "larger-sites-first", "manifest-first", "performance", "profit", "random"}, "at-once": {"1", "3", "20"}, "answers": {"usual", "all", "none"},
+	"ask-rate": {"20", "200"}, "welcome-rate": {"5", "10", "50"}, "max-rate": {"0", "3", "50"}, "max-state": {"1MB", "1GB"}, "polls": {"fixed", "ahead", "index"}, "pagerank-jump": {"0.15", "0.5"}, "max-failed-lookups": {"0.5", "1"}, "dates-from": {"1993", "2020-06"}, "dates-ahead": {"0", "24h"}, "at-once": {"1", "3", "20"}, "answers": {"usual", "all", "none"},
 }
 
 // byKind are the values of all other options.

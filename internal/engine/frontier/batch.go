@@ -11,7 +11,9 @@ type BatchOptions struct {
 	SameSite int // pages of one site; 0 means 500 (G13)
 
 	// Round is how many pages a site contributes before the next site's turn. 0 means 1: as many sites as
-	// possible (S07). With SameSite's value the first sites contribute all that they may.
+	// possible (S07). With SameSite's value the first sites contribute all that they may. Below 0 each page is
+	// from the site that is first by then, as if every page were a batch of its own: so many pages of one site as
+	// it stays first, then one of the next (L07).
 	Round int
 
 	Skip func(SiteID) bool // sites to leave out; see also Speed.Busy
@@ -26,7 +28,7 @@ func (o BatchOptions) withDefaults() BatchOptions {
 	if o.SameSite <= 0 {
 		o.SameSite = 500
 	}
-	if o.Round <= 0 {
+	if o.Round == 0 {
 		o.Round = 1
 	}
 	o.Round = min(o.Round, o.SameSite)
@@ -71,7 +73,10 @@ func (f *Frontier) batch(now int64, o BatchOptions) ([]SiteEntries, error) {
 	}
 	b := batch{left: o.Size, at: map[SiteID]int{}}
 	read, take := f.refresh, f.takeBest
-	if !f.ranking.isSmall(o.Size, len(f.sites.list)) {
+	switch {
+	case o.Round < 0:
+		take = f.takeSingly
+	case !f.ranking.isSmall(o.Size, len(f.sites.list)):
 		f.ranking.discard()
 		read, take = f.look, f.takeRounds
 	}

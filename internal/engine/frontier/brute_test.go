@@ -246,12 +246,14 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 		score float32
 		first PageID
 	}
-	var order []scored
-	for id, q := range queues {
-		slices.SortFunc(q, func(a, b Entry) int {
-			return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Page, b.Page))
-		})
-		if (o.Skip == nil || !o.Skip(id)) && !w.speed[id].Busy {
+	ranked := func() (order []scored) {
+		for id, q := range queues {
+			if len(q) == 0 || w.speed[id].Busy || o.Skip != nil && o.Skip(id) {
+				continue
+			}
+			slices.SortFunc(q, func(a, b Entry) int {
+				return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Page, b.Page))
+			})
 			speed, sum := whole(w.speed, id), 0.
 			for _, e := range q[:min(len(q), speed.PerConnection)] {
 				sum += float64(e.Rank)
@@ -259,33 +261,38 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 			score := w.strategy.Site(frontier.SiteFacts{Site: id, Ready: len(q), First: q[0].Page, Best: q[0].Rank, Sum: float32(sum), Speed: speed})
 			order = append(order, scored{id, score, q[0].Page})
 		}
+		slices.SortFunc(order, func(a, b scored) int {
+			return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.first, b.first))
+		})
+		return order
 	}
-	slices.SortFunc(order, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.first, b.first))
-	})
 	var list []frontier.SiteEntries
 	total := 0
 	given := map[SiteID]int{}
-	for total < o.Size {
-		before := total
+	take := func(id SiteID) (took bool) {
+		if total == o.Size || given[id] == o.SameSite || len(queues[id]) == 0 {
+			return false
+		}
+		i := slices.IndexFunc(list, func(e frontier.SiteEntries) bool { return e.Site == id })
+		if i < 0 {
+			i = len(list)
+			list = append(list, frontier.SiteEntries{Site: id})
+		}
+		list[i].Entries = append(list[i].Entries, queues[id][0])
+		queues[id] = queues[id][1:]
+		given[id]++
+		total++
+		return true
+	}
+	for o.Round < 0 && slices.ContainsFunc(ranked(), func(s scored) bool { return take(s.site) }) {
+	}
+	order := ranked()
+	for before := -1; o.Round > 0 && total > before; {
+		before = total
 		for _, s := range order {
 			for range o.Round {
-				if total == o.Size || given[s.site] == o.SameSite || len(queues[s.site]) == 0 {
-					break
-				}
-				i := slices.IndexFunc(list, func(e frontier.SiteEntries) bool { return e.Site == s.site })
-				if i < 0 {
-					i = len(list)
-					list = append(list, frontier.SiteEntries{Site: s.site})
-				}
-				list[i].Entries = append(list[i].Entries, queues[s.site][0])
-				queues[s.site] = queues[s.site][1:]
-				given[s.site]++
-				total++
+				take(s.site)
 			}
-		}
-		if total == before {
-			break
 		}
 	}
 	return list
@@ -361,8 +368,10 @@ func (w *world) step(step int) {
 		}
 	}
 	w.now += int64(w.rng.IntN(10))
-	o := frontier.BatchOptions{Size: 1 + w.rng.IntN(40), SameSite: 1 + w.rng.IntN(8), Round: 1 + w.rng.IntN(3)}
-	o.Round = min(o.Round, o.SameSite)
+	o := frontier.BatchOptions{Size: 1 + w.rng.IntN(40), SameSite: 1 + w.rng.IntN(8), Round: w.rng.IntN(4)}
+	if o.Round = min(o.Round, o.SameSite); o.Round == 0 {
+		o.Round = -1 // each page is from the site that is then first
+	}
 	if w.rng.IntN(3) == 0 {
 		o.Skip = func(id SiteID) bool { return id%3 == 0 }
 	}

@@ -165,6 +165,37 @@ func (f *Frontier) takeBest(b *batch, o *BatchOptions) error {
 	return f.takeBest(b, o)
 }
 
+// takeSingly takes one page after the other, each from the site that is then first.
+func (f *Frontier) takeSingly(b *batch, o *BatchOptions) (err error) {
+	r, size := &f.ranking, b.left
+	var passed []*site // they may give no page to this batch
+	for b.left > 0 && len(r.heap) > 0 && err == nil {
+		s := heap.Pop(&r.heap).(*site)
+		t := b.turn(s, o)
+		if t.more <= 0 || o.skips(s.id) {
+			passed = append(passed, s)
+			continue
+		}
+		t.quota = 1
+		if err = f.takeFrom(&t, b); err == nil {
+			b.at[s.id] = t.at
+			err = f.refresh() // the site returns to its new place
+		}
+	}
+	for _, s := range passed {
+		if !s.standing.moved { // the others return at the next refresh
+			heap.Push(&r.heap, s)
+		}
+	}
+	if err == nil && b.left == size { // the others count the pages that they took
+		rounds := *o
+		rounds.Round = 1
+		return f.takeBest(b, &rounds)
+	}
+	r.age += 1 + size - b.left
+	return err
+}
+
 // A siteHeap is a heap.Interface; the first site is the one that comes first in a batch.
 type siteHeap []*site
 

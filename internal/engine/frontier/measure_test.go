@@ -36,7 +36,7 @@ func TestSpeedFollowsAStep(t *testing.T) {
 // Cao's three orders are offered by his names, of which one has another here.
 func TestOrdersBySpeedAreOffered(t *testing.T) {
 	for name, want := range map[string]string{"performance": "performance", "quality": "profit", "crawl-ability": "crawl-ability"} {
-		if s, err := frontier.Offered(name, 1); err != nil || s.Name() != want {
+		if s, err := frontier.Named(name, 1); err != nil || s.Name() != want {
 			t.Errorf("%s is %v, %v", name, s, err)
 		}
 	}

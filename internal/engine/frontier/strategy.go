@@ -95,16 +95,11 @@ func (Profit) Name() string             { return "profit" }
 func (Profit) Page(f Facts) float32     { return f.Value }
 func (Profit) Site(s SiteFacts) float32 { return s.Best }
 
-// offered returns the strategies that need only what a crawler finds and measures by itself, one of each kind; seed is for random.
-func offered(seed uint64) []Strategy {
-	return []Strategy{BacklinkCount{}, BreadthFirst{}, CrawlAbility{}, LargerSites{}, OPIC{}, ManifestFirst{}, Performance{}, Profit{}, Random(seed)}
-}
-
-// strategies adds those that need ranks from SetRanks.
+// strategies returns one of each kind; seed is for those that draw.
 func strategies(seed uint64) []Strategy {
-	return append(offered(seed), computed{"batch-pagerank", isZero, 0}, computed{"partial-pagerank", fromParents, 0},
-		computed{"historical-pagerank-zero", isZero, 0}, computed{"historical-pagerank-random", drawnFromAll, seed},
-		computed{"historical-pagerank-parent", fromFirst, 0})
+	return []Strategy{BacklinkCount{}, computed{"batch-pagerank", isZero, 0}, BreadthFirst{}, CrawlAbility{}, computed{"historical-pagerank-parent", fromFirst, 0},
+		computed{"historical-pagerank-random", drawnFromAll, seed}, computed{"historical-pagerank-zero", isZero, 0}, LargerSites{}, OPIC{},
+		ManifestFirst{}, computed{"partial-pagerank", fromParents, 0}, Performance{}, Profit{}, Random(seed)}
 }
 
 // Named returns the Strategy with a name, as returned by Name; seed is for those that draw.
@@ -112,12 +107,6 @@ func Named(name string, seed uint64) (Strategy, error) { return find(name, strat
 
 // Names returns the names that Named knows, for people: with commas, and an "or" before the last.
 func Names() string { return names(strategies(0)) }
-
-// Offered is Named for the option of a crawler, which as yet computes no ranks for SetRanks.
-func Offered(name string, seed uint64) (Strategy, error) { return find(name, offered(seed)) }
-
-// OfferedNames returns the names that Offered knows, like Names.
-func OfferedNames() string { return names(offered(0)) }
 
 func find(name string, list []Strategy) (Strategy, error) {
 	if name == "quality" { // Cao's word (Q04)

@@ -8,9 +8,9 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
-// Pages ranks all pages of a collection by the links between them (K02): 1 is the average page. Jump is the probability of going
-// to any page instead of along a link; 0 means 0.15. It returns the entries of the queue that have moved.
-func Pages(ctx context.Context, col *collection.Collection, jump float64) (moved []frontier.Entry, err error) {
+// pages ranks all pages of a collection by the links between them (K02), the page with ID 1 first: 1 is the average page. Jump is the
+// probability of going to any page instead of along a link; 0 means 0.15.
+func pages(ctx context.Context, col *collection.Collection, jump float64) ([]float32, error) {
 	n := col.Len()
 	if n == 0 || n > math.MaxInt32 {
 		return nil, nil
@@ -32,14 +32,8 @@ func Pages(ctx context.Context, col *collection.Collection, jump float64) (moved
 		})
 	}
 	ranks := pagerank(n, links, &options{Jump: jump})
-	if failed != nil {
-		return nil, failed
+	for i := range ranks {
+		ranks[i] *= float32(n)
 	}
-	return col.SetRanks(func(yield func(frontier.PageID, float32) bool) {
-		for i, x := range ranks {
-			if !yield(frontier.PageID(i+1), x*float32(n)) {
-				return
-			}
-		}
-	})
+	return ranks, failed
 }

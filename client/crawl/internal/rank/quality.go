@@ -17,9 +17,12 @@ type Quality struct {
 	Queue    float64 // larger sites first: the logarithm of the pages that wait on its site
 	Access   float64 // how much the page is visited, as its site states; a half where it does not
 	Pagerank float64 // a half for the average page
+	History  float64 // 0 for a page with the rank 0 in Earlier, or with none; a half for the rank 1
+
+	Earlier *History // nil: there is none
 }
 
-// DefaultQuality uses no inputs that need the whole link graph.
+// DefaultQuality uses no inputs that need the whole link graph, or a History.
 var DefaultQuality = Quality{Depth: 1, Static: 1, Access: 1}
 
 // ParseQuality reads weights such as "depth=1,static=0.5". Those that are not
@@ -29,13 +32,13 @@ func ParseQuality(s string) (Quality, error) {
 		return DefaultQuality, nil
 	}
 	var q Quality
-	of := map[string]*float64{"depth": &q.Depth, "static": &q.Static, "queue": &q.Queue, "access": &q.Access, "pagerank": &q.Pagerank}
+	of := map[string]*float64{"depth": &q.Depth, "static": &q.Static, "queue": &q.Queue, "access": &q.Access, "pagerank": &q.Pagerank, "history": &q.History}
 	for part := range strings.SplitSeq(s, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		w, err := strconv.ParseFloat(value, 64)
 		to := of[name]
 		if to == nil || err != nil || !(w >= 0) || math.IsInf(w, 0) {
-			return Quality{}, fmt.Errorf("weight %q: want depth, static, queue, access or pagerank, and a number, such as depth=1", part)
+			return Quality{}, fmt.Errorf("weight %q: want depth, static, queue, access, pagerank or history, and a number, such as depth=1", part)
 		}
 		*to = w
 	}
@@ -45,7 +48,9 @@ func ParseQuality(s string) (Quality, error) {
 	return q, nil
 }
 
-func (q Quality) sum() float64 { return q.Depth + q.Static + q.Queue + q.Access + q.Pagerank }
+func (q Quality) sum() float64 {
+	return q.Depth + q.Static + q.Queue + q.Access + q.Pagerank + q.History
+}
 
 // queueFull is the number of waiting pages at which Queue is 1: the bound for a
 // site (G04).
@@ -71,5 +76,10 @@ func (q Quality) Of(p *collection.Page, s *collection.Site) float64 {
 	if x := float64(p.Rank); x > 0 {
 		rank = x / (1 + x)
 	}
-	return (v + q.Pagerank*rank) / sum
+	v += q.Pagerank * rank
+	if q.History > 0 {
+		x, _ := q.Earlier.of(p.URL)
+		v += q.History * float64(x) / (1 + float64(x))
+	}
+	return v / sum
 }

@@ -219,9 +219,6 @@ func (q *Queue) Return(pages []frontier.PageID) {
 	}
 }
 
-// Share does nothing: the pages of one site are not ordered by OPIC's cash.
-func (q *Queue) Share(frontier.PageID, float32, []frontier.PageID) error { return nil }
-
 // Moved and Settle do nothing: there is one site.
 func (q *Queue) Moved(frontier.SiteID) {}
 func (q *Queue) Settle() error         { return nil }

@@ -3,8 +3,10 @@ package simulate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,14 +20,21 @@ import (
 
 // orders is "crawler simulate order".
 type orders struct {
-	graphs, names, tell words
-	chosen              []listedOrder // by names
-	shares              []float64     // by tell
-	crawl               order.Run     // Every, Rest and Ahead of all runs
-	seed                int
-	pages, sites        int
-	history             string
+	names, tell words
+	chosen      []listedOrder // by names
+	shares      []float64     // by tell
+	crawl       order.Run     // Every, Rest and Ahead of all runs
+	web         graphOptions
 	output
+}
+
+// graphOptions say which graphs are crawled.
+type graphOptions struct {
+	graphs       words
+	history      string
+	pages, sites int // of a generated graph
+	seed         int
+	links        Links
 }
 
 // A listed order is a crawl order with its figures in Table 4.1 of Castillo 2004; 0 if it is not there.
@@ -44,9 +53,9 @@ func listedOrders() []listedOrder {
 	}
 }
 
-func simulateOrder() *command.Command {
+func simulateOrder(links Links) *command.Command {
 	bind := command.Bind
-	f := &orders{graphs: words{"generated"}, names: words{"all"}, tell: words{"0"}, seed: 1, pages: 20_000, sites: 1000}
+	f := &orders{names: words{"all"}, tell: words{"0"}, web: graphOptions{graphs: words{"generated"}, pages: 20_000, sites: 1000, seed: 1, links: links}}
 	var names []string
 	for _, o := range listedOrders() {
 		names = append(names, o.name)
@@ -65,6 +74,7 @@ Pagerank, and the figures of Castillo 2004, Table 4.1, beside them.
     crawler simulate order --graph /srv/parley-data/graphs/debian-docs-web.adj.zst
     crawler simulate order --strategy opic,manifest-first --tell 0,10,50,100
     crawler simulate order --history older.adj.zst --graph newer.adj.zst
+    crawler simulate order --graph crawl/          the links of a collection
 
 Strategies: ` + wrapped(names, 12) + `.
 
@@ -79,16 +89,16 @@ of the pages and 72 % of the Pagerank.`,
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: append(f.output.flags(),
-			bind("graph", &f.graphs, "crawl the graphs `FILE,...`: X.adj.zst, X.graph, or the word generated"),
+			bind("graph", &f.web.graphs, "crawl the graphs `FILE,...`: X.adj.zst, X.graph, the directory of a collection, or the word generated"),
 			bind("strategy", &f.names, "crawl by the strategies `NAME,...`, or all"),
 			bind("rank-every", &f.crawl.Every, "batch-pagerank and partial-pagerank compute Pagerank after every `N` pages; 0: 35 times"),
-			bind("history", &f.history, "`FILE` of an earlier graph of the same hosts, with names of pages"),
+			bind("history", &f.web.history, "`FILE` of an earlier graph of the same hosts, with names of pages, or the directory of a collection"),
 			bind("tell", &f.tell, "`PERCENT,...` of the hosts publish a manifest that names all their pages"),
 			bind("rest", &f.crawl.Rest, "fetch at least `N` pages of other sites between two of a site, as a robot does that waits"),
 			bind("ahead", &f.crawl.Ahead, "choose `N` pages before the links of a page are known, as a crawler does that fetches in batches"),
-			bind("pages", &f.pages, "pages of a generated graph: `N`"),
-			bind("sites", &f.sites, "hosts of a generated graph: `N`"),
-			bind("seed", &f.seed, "seed all random numbers with `N`")),
+			bind("pages", &f.web.pages, "pages of a generated graph: `N`"),
+			bind("sites", &f.web.sites, "hosts of a generated graph: `N`"),
+			bind("seed", &f.web.seed, "seed all random numbers with `N`")),
 		Run: f.run,
 	}
 }
@@ -112,16 +122,16 @@ func (f *orders) check() error {
 		f.shares = append(f.shares, x/100)
 	}
 	switch {
-	case f.pages < 10 || f.pages > 10_000_000 || f.sites < 1 || f.sites > f.pages:
-		return command.Misusef("--pages %d --sites %d: want 10 to 10000000 pages, and at most as many hosts", f.pages, f.sites)
+	case f.web.pages < 10 || f.web.pages > 10_000_000 || f.web.sites < 1 || f.web.sites > f.web.pages:
+		return command.Misusef("--pages %d --sites %d: want 10 to 10000000 pages, and at most as many hosts", f.web.pages, f.web.sites)
 	case f.crawl.Every < 0:
 		return command.Misusef("--rank-every %d: want 0 (35 times in a crawl) or more", f.crawl.Every)
 	case f.crawl.Rest < 0 || f.crawl.Rest > 1000:
 		return command.Misusef("--rest %d: want 0 to 1000", f.crawl.Rest)
 	case f.crawl.Ahead < 0:
 		return command.Misusef("--ahead %d: want 0 or more", f.crawl.Ahead)
-	case f.seed < 0:
-		return command.Misusef("--seed %d: want 0 or more", f.seed)
+	case f.web.seed < 0:
+		return command.Misusef("--seed %d: want 0 or more", f.web.seed)
 	}
 	return nil
 }
@@ -139,34 +149,49 @@ type orderRow struct {
 	disagrees bool
 }
 
+// open reads a graph from a file, or the links of a collection.
+func (f *graphOptions) open(ctx context.Context, env *command.Env, name string) (*graph.Graph, error) {
+	if st, err := os.Stat(name); err != nil || !st.IsDir() {
+		return openGraph(name)
+	}
+	g, err := graph.OfLinks(f.links(ctx, name, env.Log))
+	if err == nil && g.Len() == 0 {
+		err = errors.New("there are none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the links of %s: %w", name, err)
+	}
+	return g, nil
+}
+
 // webOf reads or draws a graph; about describes it in a sentence.
-func (f *orders) webOf(name string) (w *order.Web, shown, about string, err error) {
+func (f *orders) webOf(ctx context.Context, env *command.Env, name string) (w *order.Web, shown, about string, err error) {
 	shown = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(name), ".adj.zst"), ".graph")
 	var g *graph.Graph
 	if name == "generated" {
-		g = graph.Generate(graph.Model{Pages: f.pages, Hosts: f.sites, Seed: uint64(f.seed)})
-	} else if g, err = openGraph(name); err != nil {
+		g = graph.Generate(graph.Model{Pages: f.web.pages, Hosts: f.web.sites, Seed: uint64(f.web.seed)})
+	} else if g, err = f.web.open(ctx, env, name); err != nil {
 		return nil, "", "", err
 	}
 	w = order.NewWeb(g)
 	sites, large, rank := w.Sites()
 	about = fmt.Sprintf("%s: %d pages on %d sites with %d links; the largest site has %.0f %% of the pages and %.0f %% of the Pagerank; seed %d",
-		shown, w.Graph.Len(), sites, len(w.Graph.To), 100*large, 100*rank, f.seed)
+		shown, w.Graph.Len(), sites, len(w.Graph.To), 100*large, 100*rank, f.web.seed)
 	if f.crawl.Rest > 0 {
 		about += fmt.Sprintf("; %d pages of other sites between two of a site", f.crawl.Rest)
 	}
 	if !slices.ContainsFunc(f.chosen, func(o listedOrder) bool { return historical(o.name) }) {
 		return w, shown, about, nil
 	}
-	if f.history == "" {
-		w.History = w.DrawHistory(order.PaperOldPages, order.PaperOldRank, uint64(f.seed))
+	if f.web.history == "" {
+		w.History = w.DrawHistory(order.PaperOldPages, order.PaperOldRank, uint64(f.web.seed))
 	} else {
-		earlier, err := openGraph(f.history)
+		earlier, err := f.web.open(ctx, env, f.web.history)
 		if err != nil {
 			return nil, "", "", err
 		}
 		if w.History, err = w.FindHistory(earlier); err != nil {
-			return nil, "", "", fmt.Errorf("find pages of %s in %s: %w", f.history, name, err)
+			return nil, "", "", fmt.Errorf("find pages of %s in %s: %w", f.web.history, name, err)
 		}
 	}
 	old, oldRank := w.Old()
@@ -187,10 +212,10 @@ func (f *orders) run(ctx context.Context, env *command.Env) error {
 // simulate crawls all graphs. The rows of a graph, with a share of hosts that tell, stand together; abouts describe the graphs.
 func (f *orders) simulate(ctx context.Context, env *command.Env) (all []orderRow, abouts []string, err error) {
 	n := len(f.chosen)
-	progress := env.Progress("simulating", int64(len(f.graphs)*len(f.shares)*n))
+	progress := env.Progress("simulating", int64(len(f.web.graphs)*len(f.shares)*n))
 	defer progress.Done()
-	for _, name := range f.graphs {
-		w, shown, about, err := f.webOf(name)
+	for _, name := range f.web.graphs {
+		w, shown, about, err := f.webOf(ctx, env, name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -198,7 +223,7 @@ func (f *orders) simulate(ctx context.Context, env *command.Env) (all []orderRow
 		if err := each(ctx, len(rows), func(ctx context.Context, i int) error {
 			o := f.chosen[i%n]
 			run := f.crawl
-			run.Web, run.Order, run.Tell, run.Seed = w, o.name, f.shares[i/n], uint64(f.seed)
+			run.Web, run.Order, run.Tell, run.Seed = w, o.name, f.shares[i/n], uint64(f.web.seed)
 			pages, err := run.Pages(ctx)
 			if err != nil {
 				return err

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,8 +24,11 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
+// Links yields the links of the collection in a directory, as pairs of URLs.
+type Links func(ctx context.Context, dir string, log *slog.Logger) iter.Seq2[[2]string, error]
+
 // Command returns crawler simulate with its simulations.
-func Command() *command.Command {
+func Command(links Links) *command.Command {
 	return &command.Command{
 		Name:    "simulate",
 		Summary: "compare revisit policies and crawl orders with the best possible",
@@ -40,7 +45,7 @@ the bound that no policy can exceed in that setting.
     crawler simulate servers
 
 The same options and seed give the same numbers on every machine.`,
-		Sub: []*command.Command{simulateFreshness(), simulateFeeds(), simulatePaper(), simulateOrder(), simulateBatch(), simulateServers()},
+		Sub: []*command.Command{simulateFreshness(), simulateFeeds(), simulatePaper(), simulateOrder(links), simulateBatch(), simulateServers()},
 	}
 }
 

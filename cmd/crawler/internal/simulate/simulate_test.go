@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,7 +19,7 @@ import (
 // program runs crawler simulate.
 func program(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	crawler := func() *command.Command {
-		return &command.Command{Name: "crawler", Summary: "simulate", Usage: "COMMAND", Sub: []*command.Command{Command()}}
+		return &command.Command{Name: "crawler", Summary: "simulate", Usage: "COMMAND", Sub: []*command.Command{Command(linksOf)}}
 	}
 	var out, errs strings.Builder
 	code = command.Main(ctx, crawler, args, nil, &out, &errs)
@@ -174,12 +176,50 @@ func TestSimulateOrder(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"--graph missing.adj.zst", "missing.adj.zst"},
+		{"--graph " + dir, "read the links of " + dir + ": closed"},
 		{"--graph " + empty, "open " + empty + ": the graph has no pages"},
 		{"--strategy historical-pagerank-zero --pages 50 --sites 5 --history missing.adj.zst", "missing.adj.zst"},
 	} {
 		if code, out, said := program(t.Context(), append([]string{"simulate", "order"}, strings.Fields(c.args)...)...); code != 1 || out != "" || !strings.Contains(said, c.want) {
 			t.Errorf("%s: exit code %d: %s%s", c.args, code, out, said)
 		}
+	}
+}
+
+// linksOf stands for the links of collections: in a directory with a file "links", as lines of two URLs.
+func linksOf(_ context.Context, dir string, _ *slog.Logger) iter.Seq2[[2]string, error] {
+	return func(yield func([2]string, error) bool) {
+		text, err := os.ReadFile(filepath.Join(dir, "links"))
+		if err != nil {
+			yield([2]string{}, errors.New("closed"))
+			return
+		}
+		for line := range strings.Lines(string(text)) {
+			from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if !yield([2]string{from, to}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// The links of a collection are a graph, and an earlier collection is its history. One without links is no graph.
+func TestSimulateOrderOfCollection(t *testing.T) {
+	dir := t.TempDir()
+	const a, b = "http://a.example/", "http://b.example/"
+	if err := os.WriteFile(filepath.Join(dir, "links"), []byte(a+" "+a+"1\n"+a+" "+b+"x\n"+b+" "+b+"x\n"+a+" "+a+"1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said := program(t.Context(), "simulate", "order", "--graph", dir, "--history", dir, "--strategy", "opic,historical-pagerank-zero")
+	if code != 0 || !strings.Contains(out, "4 pages on 2 sites with 3 links") || !strings.Contains(out, "the earlier crawl had 100 % of the pages") {
+		t.Errorf("exit code %d: %s%s", code, out, said)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "links"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said = program(t.Context(), "simulate", "order", "--graph", dir)
+	if code != 1 || out != "" || !strings.Contains(said, "read the links of "+dir+": there are none") {
+		t.Errorf("no links: exit code %d: %s%s", code, out, said)
 	}
 }
 

@@ -1,0 +1,201 @@
+package crawl_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/fakeweb"
+)
+
+// linkedWeb makes a Web with one site that announces nothing, of pages by path with their links.
+func linkedWeb(pages map[string][]string) (*fakeweb.Web, *fakeweb.Site) {
+	w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
+	return w, linkedSite(w, pages)
+}
+
+func linkedSite(w *fakeweb.Web, pages map[string][]string) *fakeweb.Site {
+	s := w.Add(fakeweb.Honest)
+	s.Speaks, s.Sitemap, s.Latency = false, false, 0
+	for path, links := range pages {
+		s.Put(path, page(path, links...))
+	}
+	return s
+}
+
+// fetchedBy crawls, and returns the paths of the pages in the order in which they were fetched.
+func fetchedBy(t *testing.T, dir string, w *fakeweb.Web, pages map[string][]string, set func(o *crawl.Options)) (paths []string) {
+	t.Helper()
+	w.Forget()
+	c := opened(t, dir, w, func(o *crawl.Options) {
+		o.Sources.NoManifests, o.Sources.NoSitemaps, o.Sources.NoFeeds, o.Fetch.WaitBig = true, true, true, 15*time.Second
+		set(o)
+	})
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Collection.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range w.Log() {
+		if _, ok := pages[a.Path]; ok {
+			paths = append(paths, a.Path)
+		}
+	}
+	return paths
+}
+
+// By Pagerank of the pages known so far, computed after every few pages, a page to which all fetched pages link is soon fetched: with
+// batch-pagerank once it is computed, with partial-pagerank as soon as its parents have passed on theirs (L04, L05). It is found last.
+func TestPagerankOrders(t *testing.T) {
+	pages := map[string][]string{"/": nil, "/hub.html": nil}
+	for i := range 24 {
+		pages["/"] = append(pages["/"], nth(i))
+		pages[nth(i)] = []string{"/hub.html"}
+	}
+	for _, c := range []struct {
+		strategy   string
+		every      int
+		from, upTo int // its place in the order of fetches
+	}{
+		{"breadth-first", 0, 25, 25},
+		{"batch-pagerank", 1000, 25, 25}, // it has no rank before that
+		{"batch-pagerank", 4, 5, 7},
+		{"partial-pagerank", 1000, 3, 5},
+		{"partial-pagerank", 2, 3, 5},
+	} {
+		t.Run(fmt.Sprint(c.strategy, c.every), func(t *testing.T) {
+			dir := scratch(t)
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := linkedWeb(pages)
+				defer w.Close()
+				got := fetchedBy(t, dir, w, pages, func(o *crawl.Options) { o.Order.Strategy, o.Order.RankEvery, o.Order.Batch = c.strategy, c.every, 1 })
+				if at := slices.Index(got, "/hub.html"); at < c.from || at > c.upTo || len(got) != len(pages) {
+					t.Errorf("it is fetched after %d of %d pages, want %d to %d: %v", at, len(got), c.from, c.upTo, got)
+				}
+			})
+		})
+	}
+}
+
+// Ranks of an earlier crawl order pages; new ones have 0, one of the ranks, or a share of the rank of their first parent (L09-L11). A crawl
+// that was stopped goes on in the same order. Scores count in other orders, too (V01).
+func TestHistoryOrders(t *testing.T) {
+	pages := map[string][]string{
+		"/": {"/a.html", "/b.html", "/c.html", "/d.html", "/e.html"}, "/a.html": {"/f.html"}, "/b.html": nil, "/c.html": {"/g.html", "/h.html"},
+		"/d.html": nil, "/e.html": nil, "/f.html": nil, "/g.html": nil, "/h.html": nil,
+	}
+	ranks := map[string]float64{"/": 5, "/a.html": 3, "/c.html": 6, "/e.html": .5, "/f.html": .1}
+	for _, c := range []struct{ strategy, score, want string }{
+		{"historical-pagerank-zero", "", "/ c a e f b d g h"},
+		{"historical-pagerank-parent", "", "/ c a g h b d e f"}, // g and h have 3, b and d 1
+		{"historical-pagerank-random", "", "/ c"},
+		{"opic", "", "/ c a"}, // then all that links give counts
+		{"profit", "history=1", "/ c a e f b d g h"},
+	} {
+		t.Run(c.strategy, func(t *testing.T) {
+			dir := scratch(t)
+			synctest.Test(t, func(t *testing.T) {
+				w, s := linkedWeb(pages)
+				defer w.Close()
+				history := filepath.Join(dir, "ranks.txt")
+				var lines []string
+				for path, rank := range ranks {
+					lines = append(lines, fmt.Sprintf("%s %g\n", s.Origin+path, rank))
+				}
+				if err := os.WriteFile(history, []byte(strings.Join(lines, "")), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				set := func(o *crawl.Options) {
+					o.Order.Strategy, o.Order.Score, o.Order.History, o.Order.Batch = c.strategy, c.score, history, 1
+				}
+				whole := fetchedBy(t, filepath.Join(dir, "whole"), w, pages, set)
+				short := func(paths []string) string {
+					return strings.ReplaceAll(strings.ReplaceAll(strings.Join(paths, " "), ".html", ""), " /", " ")
+				}
+				if got := short(whole); len(whole) != len(pages) || !strings.HasPrefix(got, c.want) {
+					t.Errorf("the order is %s, want %s", got, c.want)
+				}
+				var parts []string
+				for len(parts) < len(pages) {
+					part := fetchedBy(t, filepath.Join(dir, "parts"), w, pages, func(o *crawl.Options) {
+						set(o)
+						o.Stop.Pages = 2
+					})
+					if len(part) == 0 || len(part) > 2 {
+						t.Fatalf("%v are fetched, want 2 pages", part)
+					}
+					parts = append(parts, part...)
+				}
+				if got := short(parts); len(parts) != len(pages) || !strings.HasPrefix(got, c.want) {
+					t.Errorf("with restarts the order is %s, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Pages that were known before are ordered by a history, too: here by that of the crawl itself.
+func TestHistoryOfKnownPages(t *testing.T) {
+	pages := map[string][]string{"/": {"/a.html", "/b.html", "/c.html"}, "/a.html": {"/c.html"}, "/b.html": {"/c.html"}, "/c.html": {"/"}}
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := linkedWeb(pages)
+		defer w.Close()
+		into := filepath.Join(dir, "crawl")
+		if got := fetchedBy(t, into, w, pages, func(o *crawl.Options) { o.Order.Strategy = "breadth-first" }); len(got) != 4 || got[3] != "/c.html" {
+			t.Fatalf("breadth-first: %v", got)
+		}
+		got := fetchedBy(t, into, w, pages, func(o *crawl.Options) {
+			o.Order.Strategy, o.Order.History, o.Again = "historical-pagerank-zero", into, true
+		})
+		if want := []string{"/c.html", "/", "/a.html", "/b.html"}; !slices.Equal(got, want) {
+			t.Errorf("the second crawl fetches %v, want %v", got, want)
+		}
+	})
+}
+
+// A site gives as many pages as Round says before the next one; with 0 the largest gives them until it is no larger than the next (L07).
+func TestRound(t *testing.T) {
+	sizes := []int{8, 3}
+	for round, want := range map[int]string{0: "aaaaa", 1: "ababa", 2: "aabba"} {
+		dir := scratch(t)
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
+			defer w.Close()
+			pages, first := map[string][]string{}, ""
+			for site, n := range sizes {
+				here := map[string][]string{"/": nil}
+				for i := range n {
+					path := fmt.Sprintf("/%c%d.html", 'a'+site, i)
+					here["/"], here[path], pages[path] = append(here["/"], path), nil, nil
+				}
+				linkedSite(w, here)
+			}
+			batches := filepath.Join(dir, "batches")
+			fetchedBy(t, filepath.Join(dir, "crawl"), w, pages, func(o *crawl.Options) {
+				o.Order.Strategy, o.Order.Round, o.Order.Batch, o.Order.Batches = "larger-sites-first", round, 5, batches
+			})
+			names, _ := filepath.Glob(filepath.Join(batches, "*"))
+			for _, name := range names { // the first batch of five pages
+				text, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := strings.Count(string(text), ".html"); n == 5 && first == "" {
+					first = strings.Repeat("a", strings.Count(string(text), "/a")) + strings.Repeat("b", strings.Count(string(text), "/b"))
+				}
+			}
+			sorted := []byte(want)
+			if slices.Sort(sorted); first != string(sorted) {
+				t.Errorf("round %d: the first five pages are of %q, want %q", round, first, sorted)
+			}
+		})
+	}
+}
