@@ -123,7 +123,7 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 	w := newWild(sites, number, run.share, run.own)
 	defer w.Close()
 	o := &collection.Options{Strategy: run.strategy, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC}
-	c := crawl.NewEngine(nil, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1 (+https://example.net/)", From: "test@example.net", Resolver: w, Dial: w.Dial, Memory: 32 << 20}}, crawl.Settings{Strategy: run.strategy, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Once: run.once,
+	c := crawl.NewEngine(nil, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1 (+https://example.net/)", From: "test@example.net", Resolver: w, Dial: w.Dial, Memory: 32 << 20, Private: run.own}}, crawl.Settings{Strategy: run.strategy, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Once: run.once,
 		Seeder: &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}}})
 	c.ManifestEvery = time.Hour
 	if run.set != nil {
