@@ -82,7 +82,7 @@ func TestPoliteness(t *testing.T) {
 			h.Options.Overbook = true
 		}, time.Second, 1},
 		{"three pages at once", fakeweb.Options{Sites: 88, Pages: 8, Share: 2, Own: true}, func(h *harvest.Harvester) {
-			h.Options.Wait, h.Options.AtOnce = 3*time.Second, 3
+			h.Options.Wait, h.Options.AtOnce, h.Options.Private = 3*time.Second, 3, true
 		}, 3 * time.Second, 3},
 		{"three pages at once, but not of other people's sites", fakeweb.Options{Sites: 66, Pages: 8}, func(h *harvest.Harvester) { h.Options.AtOnce = 3 }, 15 * time.Second, 1},
 	} {
@@ -100,6 +100,9 @@ func TestPoliteness(t *testing.T) {
 				}
 				for _, f := range w.Impolite(fakeweb.Manners{Gap: o.gap, AtOnce: o.most, Address: 2, Delay: true, Agent: "Test/1"}) {
 					t.Error(f)
+				}
+				if n := len(w.Log()); n < o.web.Sites {
+					t.Errorf("%d requests to %d sites", n, o.web.Sites)
 				}
 				asked := map[frontier.PageID]int{}
 				for _, a := range got.list {
