@@ -41,7 +41,7 @@ import (
 // notifier's, 10,000 for the crawler's with pause, resume, rate and scope), limits of start pages, links as browsers read them, cookies
 // and client certificates (6,500), and sites that move (4,300, and 15 lines of the specification, in one file);
 // by 7,800, and exported names by 15, for package graph: webs on which a crawl is simulated, recorded and generated;
-// by 29,700, and exported names by 100, for the order of a crawl: the simulators of orders, and of robots, links and waits, with their commands (19,500);
+// by 30,200, and exported names by 100, for the order of a crawl: the simulators of orders, and of robots, links and waits, with their commands (19,500);
 // sites in a heap, ranks from outside and speeds in the frontier (3,200); ranks from outside in the crawler, speeds of sites, several pages on one connection,
 // crawls whose sites move, and predictions by Expires.
 var ceilings = map[string]int{
@@ -50,7 +50,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_500,
 	"exported names":      2_205,
 	"public names":        500,
-	"tokens":              766_000,
+	"tokens":              766_500,
 	"direct dependencies": 17,
 	"lines of a file":     545,
 }

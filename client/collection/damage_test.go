@@ -70,6 +70,32 @@ func TestEmptyFile(t *testing.T) {
 	}
 }
 
+// A state whose records have fewer parts is read as it is, and gets the present format before anything is written into it: an earlier
+// program must not take the new parts for damage.
+func TestFormatIsRaised(t *testing.T) {
+	r := newRig(t)
+	r.find("/a")
+	if err := r.c.SetVersion(3); err != nil {
+		t.Fatal(err)
+	}
+	r.c.Close()
+	for _, c := range []struct {
+		readOnly bool
+		want     uint64
+	}{{true, 3}, {false, 4}, {false, 4}} {
+		o := r.o
+		o.ReadOnly = c.readOnly
+		r.c = open(t, r.dir, &o)
+		if n := r.c.Len(); n != 1 {
+			t.Errorf("%d pages", n)
+		}
+		r.c.Close()
+		if f, err := collection.Format(r.dir); f != c.want || err != nil {
+			t.Errorf("read only %v: format %d, %v", c.readOnly, f, err)
+		}
+	}
+}
+
 // A state of another version is not treated as damaged, and is left as it is; for a
 // damaged one the error says what to do.
 func TestOtherVersion(t *testing.T) {
@@ -88,7 +114,7 @@ func TestOtherVersion(t *testing.T) {
 			o := r.o
 			o.ReadOnly = ro
 			_, err := collection.Open(r.dir, &o)
-			if !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("has format %d, and this program knows 3", version)) {
+			if !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("has format %d, and this program knows 4", version)) {
 				t.Errorf("version %d: %v", version, err)
 			}
 		}

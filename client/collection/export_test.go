@@ -101,7 +101,8 @@ func ReadRecords(body []byte) map[string][]byte {
 // SetVersion makes the file look like that of another version of the program.
 func (c *Collection) SetVersion(v uint64) error {
 	return c.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(metaBucket).Put(metaKey, record.Seal(binary.AppendUvarint(nil, v), metaKey, 0))
+		k := sinks{format: v, committed: c.sinks.committed}
+		return k.putMeta(tx, c.opts.Strategy.Name())
 	})
 }
 

@@ -33,7 +33,10 @@ var (
 const (
 	// formatVersion is raised when earlier programs cannot read what this one writes, or this one would
 	// misread what they wrote.
-	formatVersion = 3
+	formatVersion = 4
+
+	// formatFewer is the format of a state whose records lack the parts of format 4: speeds of sites, predictions of pages.
+	formatFewer = 3
 
 	// formatBefore is the format of a state whose log is a file of its own. A new state has it for a moment, until it has
 	// a log.
@@ -132,6 +135,10 @@ func (o *opening) load() error {
 		}
 		return o.loadCopy(tx)
 	})
+	if err == nil && c.sinks.format == formatFewer && !c.opts.ReadOnly {
+		c.sinks.format = formatVersion
+		err = c.db.Update(func(tx *bbolt.Tx) error { return c.sinks.putMeta(tx, strategy) })
+	}
 	switch {
 	case err != nil:
 		return err
@@ -157,8 +164,13 @@ func (o *opening) load() error {
 }
 
 func (c *Collection) writeMeta(tx *bbolt.Tx) error {
-	b := binary.AppendUvarint(nil, c.sinks.format)
-	b = record.AppendString(record.AppendString(b, c.opts.Strategy.Name()), string(c.sinks.committed))
+	return c.sinks.putMeta(tx, c.opts.Strategy.Name())
+}
+
+// putMeta stores the format of the state, the strategy of its ranks and the end of the contents.
+func (k *sinks) putMeta(tx *bbolt.Tx, strategy string) error {
+	b := binary.AppendUvarint(nil, k.format)
+	b = record.AppendString(record.AppendString(b, strategy), string(k.committed))
 	return tx.Bucket(metaBucket).Put(metaKey, record.Seal(b, metaKey, 0))
 }
 
@@ -169,7 +181,7 @@ func (k *sinks) parseMeta(raw []byte) (strategy string, err error) {
 		return "", record.Damaged(metaBucket, metaKey)
 	}
 	d := record.Decoder{B: body}
-	if k.format = d.Uint(); k.format != formatVersion && k.format != formatBefore {
+	if k.format = d.Uint(); k.format < formatBefore || k.format > formatVersion {
 		return "", fmt.Errorf("%w: it has format %d, and this program knows %d: use the version that wrote it, or another directory", ErrVersion, k.format, formatVersion)
 	}
 	strategy, k.committed = d.Text(), clone(d.Bytes())
