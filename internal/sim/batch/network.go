@@ -61,10 +61,11 @@ type server struct {
 	limit int     // requests a connection; 0: no limit
 }
 
-// factor returns a log-normal number with mean 1 and a relative deviation; normal is a standard normal number.
+// factor returns a log-normal number with mean 1 and a relative deviation; normal is a standard normal number. It is rounded, since math.Exp
+// and math.Log differ in their last bits between processors, and one robot that is served before another by so little changes the whole crawl.
 func factor(normal, deviation float64) float64 {
 	variance := math.Log(1 + float64(deviation*deviation))
-	return math.Exp(float64(math.Sqrt(variance)*normal) - variance/2)
+	return float64(float32(math.Exp(float64(math.Sqrt(variance)*normal) - variance/2)))
 }
 
 // server draws a server. The logarithms must correlate more than the numbers themselves: for log-normal numbers exp(cov) - 1
