@@ -85,8 +85,8 @@ func codeCounts(x *record.Codec, s *Site) {
 	if measured := s.Speed.Response > 0; x.More(s.Doomed > 0 || measured) {
 		x.Number(&s.Doomed)
 		if x.More(measured) {
-			x.Half(&s.Speed.Connect)
-			x.Half(&s.Speed.Response)
+			x.Float64(&s.Speed.Connect)
+			x.Float64(&s.Speed.Response)
 			x.Count(&s.Speed.PerConnection)
 		}
 	}

@@ -141,8 +141,8 @@ func (x *Codec) Float(v *float32) {
 	}
 }
 
-// Half is a float64, stored as a float32.
-func (x *Codec) Half(v *float64) {
+// Float64 is Float for a float64, which is stored as a float32.
+func (x *Codec) Float64(v *float64) {
 	f := float32(*v)
 	if x.Float(&f); x.Reads {
 		*v = float64(f)
