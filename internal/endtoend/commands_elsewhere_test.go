@@ -25,6 +25,7 @@ var elsewhere = map[string]map[string]string{
 	"docs/freshness.md": {
 		"crawler simulate freshness":                        "cmd/crawler/internal/simulate TestSimulateFreshness",
 		"crawler simulate freshness --chart freshness.html": "cmd/crawler/internal/simulate TestSimulateFreshness",
+		"crawler simulate exponents":                        "cmd/crawler/internal/simulate TestSimulateExponents",
 		"crawler simulate feeds":                            "cmd/crawler/internal/simulate TestSimulateFeeds",
 		"crawler simulate paper":                            "cmd/crawler/internal/simulate TestSimulatePaper",
 		"go run ./bench/fresh":                              "bench/fresh TestRun",

@@ -36,6 +36,10 @@ type Policy struct {
 	FetchOutsideBudget bool // Priced, not Known: fetches at once, outside the budget, what credible sites push, as the crawler does by default
 	Daily              bool // Thesis: no page more than once a day (V13)
 
+	// Alpha and Gamma are exponents of Thesis, see fresh.Thesis: of quality and of freshness; 0 means 1. The third does not matter
+	// here, since every page has a copy from the start.
+	Alpha, Gamma float64
+
 	// Timer is the interval of manifest polls, in days, where all is Known. 0 means that the price decides.
 	Timer float64
 }

@@ -33,14 +33,17 @@ type thesis struct {
 func (r *thesis) price() float64 { return r.base }
 
 func (r *thesis) plan(now float64) float64 {
-	r.rule = fresh.Thesis{Periods: fresh.Periods{Page: -1}, MaxPeriod: -1}
+	r.rule = fresh.Thesis{Alpha: r.run.Policy.Alpha, Gamma: r.run.Policy.Gamma, Periods: fresh.Periods{Page: -1}, MaxPeriod: -1}
 	shortest := 0.
 	if r.run.Policy.Daily {
 		r.rule.Periods.Page, shortest = day, 1
 	}
 	if r.run.Policy.Known {
 		r.base = priceOf(len(r.view.pages), r.run.Budget, func(i int, price float64) float64 {
-			return profitInterval(&r.run.World.Pages[i], price, shortest)
+			p := r.run.World.Pages[i]
+			alpha, gamma := r.rule.Exponents()
+			p.Weight, p.Rate = math.Pow(p.Weight, alpha), p.Rate*gamma
+			return profitInterval(&p, price, shortest)
 		})
 		return math.Inf(1)
 	}

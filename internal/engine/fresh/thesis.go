@@ -75,6 +75,9 @@ func Preset(name string) (Thesis, error) {
 	return Thesis{}, fmt.Errorf("unknown preset %q: want general, research, focused, archive, news or mirror", name)
 }
 
+// Exponents returns Alpha and Gamma as they count: 1 for 0, and 0 for a negative one.
+func (t Thesis) Exponents() (alpha, gamma float64) { return exponent(t.Alpha), exponent(t.Gamma) }
+
 // value is the value of a page (V04), all arguments from 0 to 1.
 func (t Thesis) value(quality, representation, freshness float64) float64 {
 	return power(quality, t.Alpha) * power(representation, t.Beta) * power(freshness, t.Gamma)

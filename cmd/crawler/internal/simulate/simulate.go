@@ -32,12 +32,13 @@ func Command(links Links) *command.Command {
 	return &command.Command{
 		Name:    "simulate",
 		Summary: "compare revisit policies and crawl orders with the best possible",
-		Usage:   "freshness|feeds|paper|order|batch|servers [options]",
+		Usage:   "freshness|exponents|feeds|paper|order|batch|servers [options]",
 		Help: `
 It runs the crawler's own policies on simulated webs, and prints beside each score
 the bound that no policy can exceed in that setting.
 
     crawler simulate freshness --world gamma --policy thesis,priced
+    crawler simulate exponents
     crawler simulate feeds
     crawler simulate paper
     crawler simulate order --strategy opic,breadth-first
@@ -45,7 +46,7 @@ the bound that no policy can exceed in that setting.
     crawler simulate servers
 
 The same options and seed give the same numbers on every machine.`,
-		Sub: []*command.Command{simulateFreshness(), simulateFeeds(), simulatePaper(), simulateOrder(links), simulateBatch(), simulateServers()},
+		Sub: []*command.Command{simulateFreshness(), simulateExponents(), simulateFeeds(), simulatePaper(), simulateOrder(links), simulateBatch(), simulateServers()},
 	}
 }
 
