@@ -27,7 +27,7 @@ func opened(t *testing.T, dir string, w *fakeweb.Web, set func(o *crawl.Options)
 		o.Start = append(o.Start, s.Origin+"/")
 	}
 	set(&o)
-	c, err := o.Open()
+	c, err := o.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestPagerankJump(t *testing.T) {
 		o := ownSite(t, w.URL+"/")
 		o.Order.Score, o.Order.PagerankJump = "pagerank=1", jump
 		for run := range 2 { // the second run ranks the pages that the first found
-			c, err := o.Open()
+			c, err := o.Open(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

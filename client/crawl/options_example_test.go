@@ -14,7 +14,7 @@ func ExampleOptions() {
 	o.Collection.Into = "crawl"
 	o.Fetch.Contact = "you@example.net"
 	o.Once = true
-	c, err := o.Open()
+	c, err := o.Open(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}

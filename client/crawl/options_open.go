@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"math"
 	"net/netip"
@@ -30,17 +31,12 @@ var DefaultQuality = rank.DefaultQuality
 
 // Open opens the collection and returns a Crawler for it. The caller runs the Crawler, and afterwards closes its
 // Collection. The error is an OptionError if the options are wrong, and wraps collection.ErrHeld if another process has
-// the collection open.
-func (o *Options) Open() (*Crawler, error) {
+// the collection open. Ctx ends the reading of a History, which may take minutes.
+func (o *Options) Open(ctx context.Context) (*Crawler, error) {
 	c, err := o.crawler()
 	if err != nil {
 		return nil, err
 	}
-	with := *o
-	if with.Order.earlier, err = rank.ReadHistory(o.Order.History, o.Scope.MaxPages, o.Order.PagerankJump); err != nil {
-		return nil, wrong("%s: %v", field("History"), err)
-	}
-	o, c.settings.Quality.Earlier = &with, with.Order.earlier
 	stored, err := o.stored(&c.settings)
 	if err = cmp.Or(err, o.checkHosts(seed.HostsOf(c.settings.Start, false))); err != nil {
 		return nil, err
@@ -52,6 +48,14 @@ func (o *Options) Open() (*Crawler, error) {
 	if _, err := os.Stat(filepath.Join(into, ".parley", "state.db")); err == nil {
 		return nil, wrong("%s is a copy made by \"crawler follow\": crawl into another directory", into)
 	}
+	with := *o
+	if with.Order.earlier, err = rank.ReadHistory(ctx, o.Order.History, o.Scope.MaxPages, o.Order.PagerankJump); ctx.Err() != nil {
+		return nil, ctx.Err()
+	} else if err != nil {
+		return nil, wrong("%s: %v", field("History"), err)
+	}
+	o, c.settings.Quality.Earlier = &with, with.Order.earlier
+	stored.Quality = c.settings.Quality.Of
 	col, err := collection.Open(into, stored)
 	if err != nil {
 		return nil, err
@@ -228,6 +232,10 @@ func (o *Options) order(c *settings) (err error) {
 		return wrong("%s %s weighs ranks from outside: add %s", field("Score"), order.Score, field("History"))
 	case order.History != "" && !byRanks && c.Quality.History == 0:
 		return wrong("%s %s does not use the ranks of %s: add history=1 to %s", field("Strategy"), order.Strategy, field("History"), field("Score"))
+	case c.Quality.Pagerank > 0 && (o.Collection.NoLinks || o.Sources.NoParse):
+		return wrong("%s %s needs links: remove %s and %s", field("Score"), order.Score, field("NoLinks"), field("NoParse"))
+	case order.RankEvery > 0 && c.Quality.Pagerank == 0 && !rank.ByPagerank(order.Strategy):
+		return wrong("%s %d computes nothing that is used: choose %s batch-pagerank or partial-pagerank, or add pagerank=1 to %s", field("RankEvery"), order.RankEvery, field("Strategy"), field("Score"))
 	case order.RankEvery < 0:
 		return bad("RankEvery", order.RankEvery, "0 or more")
 	case order.Round < 0:

@@ -22,7 +22,7 @@ func ownSite(t *testing.T, start ...string) *crawl.Options {
 // A program that wants a crawl needs the options and nothing else.
 func TestOptionsMakeACrawl(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("Home", "/a.html"), "/a.html": page("A")})
-	c, err := ownSite(t, w.URL+"/").Open()
+	c, err := ownSite(t, w.URL+"/").Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +57,19 @@ func TestOptionErrorsNameFields(t *testing.T) {
 		`http://127.0.0.1:9 page: "page" after a URL: want depth=N, N links from a start page at most, or pages=N, N URLs at most`: func(o *crawl.Options) {
 			o.Start = []string{"http://127.0.0.1:9 page"}
 		},
+		"Into is required": func(o *crawl.Options) { // before a history is read, which may take minutes
+			o.Collection.Into, o.Order.Score, o.Order.History = "", "history=1", "missing.txt"
+		},
+		"Score depth=1,pagerank=1 needs links: remove NoLinks and NoParse": func(o *crawl.Options) {
+			o.Order.Score, o.Collection.NoLinks = "depth=1,pagerank=1", true
+		},
+		"RankEvery 5 computes nothing that is used: choose Strategy batch-pagerank or partial-pagerank, or add pagerank=1 to Score": func(o *crawl.Options) {
+			o.Order.Strategy, o.Order.RankEvery = "opic", 5
+		},
 	} {
 		o := ownSite(t, "http://127.0.0.1:9/")
 		set(o)
-		c, err := o.Open()
+		c, err := o.Open(t.Context())
 		if wrong := new(crawl.OptionError); !errors.As(err, &wrong) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -125,7 +134,7 @@ func TestThesisPolicyPresets(t *testing.T) {
 	for name, want := range map[string]fresh.Thesis{"thesis": {}, "thesis:general": {}, "thesis:news": {Alpha: .5, Gamma: 2}, "thesis:mirror": {Alpha: -1, Gamma: 2}} {
 		o := ownSite(t, "http://127.0.0.1:9/")
 		o.Revisits.Policy = name
-		c, err := o.Open()
+		c, err := o.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +146,7 @@ func TestThesisPolicyPresets(t *testing.T) {
 	for _, name := range []string{"thesis:hope", "priced:news", "hope"} {
 		o := ownSite(t, "http://127.0.0.1:9/")
 		o.Revisits.Policy = name
-		if c, err := o.Open(); err == nil {
+		if c, err := o.Open(t.Context()); err == nil {
 			t.Errorf("%s: %+v", name, crawl.EngineOf(c).Policy)
 			c.Collection.Close()
 		}

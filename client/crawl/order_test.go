@@ -16,7 +16,7 @@ import (
 // crawlOnePage continues a crawl until one more page has been fetched.
 func crawlOnePage(t *testing.T, o *crawl.Options) {
 	t.Helper()
-	c, err := o.Open()
+	c, err := o.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

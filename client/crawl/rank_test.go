@@ -161,6 +161,31 @@ func TestHistoryOfKnownPages(t *testing.T) {
 	})
 }
 
+// A crawl that goes on with the ranks of another history forgets those of the first: a page that the new one lacks has no rank.
+func TestAnotherHistory(t *testing.T) {
+	pages := map[string][]string{"/": {"/a.html", "/b.html", "/c.html", "/d.html"}, "/a.html": nil, "/b.html": nil, "/c.html": nil, "/d.html": nil}
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w, s := linkedWeb(pages)
+		defer w.Close()
+		fetched := func(lines string, most int) []string {
+			history := filepath.Join(dir, "ranks.txt")
+			if err := os.WriteFile(history, []byte(strings.ReplaceAll(lines, "/", s.Origin+"/")), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			return fetchedBy(t, filepath.Join(dir, "crawl"), w, pages, func(o *crawl.Options) {
+				o.Order.Strategy, o.Order.History, o.Order.Batch, o.Stop.Pages = "historical-pagerank-zero", history, 1, most
+			})
+		}
+		if got, want := fetched("/c.html 8\n/b.html 9\n", 2), []string{"/", "/b.html"}; !slices.Equal(got, want) {
+			t.Fatalf("by the first history %v are fetched, want %v", got, want)
+		}
+		if got, want := fetched("/d.html 3\n", 0), []string{"/d.html", "/a.html", "/c.html"}; !slices.Equal(got, want) {
+			t.Errorf("by the second history %v are fetched, want %v", got, want)
+		}
+	})
+}
+
 // A site gives as many pages as Round says before the next one; with 0 the largest gives them until it is no larger than the next (L07).
 func TestRound(t *testing.T) {
 	sizes := []int{8, 3}

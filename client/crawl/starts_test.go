@@ -13,7 +13,7 @@ import (
 // stored runs a crawl and returns the paths of all URLs that are then known, and what has reached its limit.
 func stored(t *testing.T, o *crawl.Options) (paths, full []string) {
 	t.Helper()
-	c, err := o.Open()
+	c, err := o.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func crawlCommand(name, summary, help string, once bool) *command.Command {
 				}
 				o.Start = append(o.Start, more...)
 			}
-			c, err := o.Open()
+			c, err := o.Open(ctx)
 			if errors.Is(err, collection.ErrHeld) {
 				return fmt.Errorf("%w: to fetch a page in the running crawler, use \"crawler add URL --into %s\"", err, o.Collection.Into)
 			} else if err != nil {

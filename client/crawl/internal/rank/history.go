@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -37,8 +38,8 @@ const longestLine = 1 << 20
 // ReadHistory reads the ranks of at most so many pages from a path; nil if that is empty. In a file each line is a URL and its rank, with
 // spaces between, or an object of JSON with the fields url and rank, as "crawler pages --format json" prints; empty lines, and those that
 // begin with #, are skipped. If a URL comes twice the first line counts. For the directory of a collection, which no other process may
-// write to, the ranks are the Pagerank of its pages, 1 for the average page; jump is that of Pages. An error names the line.
-func ReadHistory(path string, most int, jump float64) (*History, error) {
+// write to, the ranks are the Pagerank of its pages, 1 for the average page; jump is that of pages. An error names the line.
+func ReadHistory(ctx context.Context, path string, most int, jump float64) (*History, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -52,26 +53,30 @@ func ReadHistory(path string, most int, jump float64) (*History, error) {
 	}
 	read := readLines
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		read = func(dir string, add func(string, float64) error) error { return rankAll(dir, jump, add) }
+		read = func(ctx context.Context, dir string, add func(string, float64) error) error {
+			return rankAll(ctx, dir, jump, add)
+		}
 	}
-	if err := read(path, add); err != nil {
+	if err := read(ctx, path, add); err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(h.ranks, func(e earlier) bool { return e.rank > 0 }) {
 		return nil, fmt.Errorf("%s: no page has a rank above 0", path)
 	}
 	slices.SortStableFunc(h.ranks, func(a, b earlier) int { return cmp.Compare(a.url, b.url) })
+	h.ranks = slices.CompactFunc(h.ranks, func(a, b earlier) bool { return a.url == b.url }) // or a page would be drawn twice as often
 	return h, nil
 }
 
 // readLines reads a file of ranks.
-func readLines(path string, add func(url string, rank float64) error) error {
+func readLines(ctx context.Context, path string, add func(url string, rank float64) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	lines, number := bufio.NewScanner(f), 1
+	defer context.AfterFunc(ctx, func() { f.Close() })() // a pipe may send nothing
+	lines, number := bufio.NewScanner(pause.Reader(ctx, f)), 1
 	lines.Buffer(nil, longestLine)
 	for ; lines.Scan(); number++ {
 		line := strings.TrimSpace(lines.Text())
@@ -118,13 +123,12 @@ func parseRank(line string) (url string, rank float64, err error) {
 }
 
 // rankAll computes the Pagerank of the pages of a collection.
-func rankAll(dir string, jump float64, add func(url string, rank float64) error) (err error) {
+func rankAll(ctx context.Context, dir string, jump float64, add func(url string, rank float64) error) (err error) {
 	col, err := collection.Open(dir, &collection.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, col.Close()) }()
-	ctx := context.Background()
 	ranks, err := pages(ctx, col, jump)
 	if err != nil {
 		return err

@@ -1,11 +1,17 @@
 package rank_test
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/rank"
@@ -28,7 +34,7 @@ func write(t *testing.T, text string) (path string) {
 
 // A file has lines of two kinds. Its URLs are those of the crawler, however they are written.
 func TestHistoryOfAFile(t *testing.T) {
-	h, err := rank.ReadHistory(write(t, `# by hand
+	h, err := rank.ReadHistory(t.Context(), write(t, `# by hand
 https://www.example.org/	3
 
 HTTPS://www.example.org:443/a/../b   0.25
@@ -48,7 +54,7 @@ https://www.example.org/huge 1e300
 	if got := ranked(h, "https://www.example.org/huge"); got < 1e15 {
 		t.Errorf("the huge rank is %v", got)
 	}
-	if h, err := rank.ReadHistory("", 7, 0); h != nil || err != nil {
+	if h, err := rank.ReadHistory(t.Context(), "", 7, 0); h != nil || err != nil {
 		t.Errorf("no file: %v, %v", h, err)
 	}
 }
@@ -72,16 +78,47 @@ func TestMalformedHistory(t *testing.T) {
 		"":                                               ": no page has a rank above 0",
 	} {
 		path := write(t, text)
-		if _, err := rank.ReadHistory(path, 3, 0); err == nil || !strings.HasPrefix(err.Error(), path+want) {
+		if _, err := rank.ReadHistory(t.Context(), path, 3, 0); err == nil || !strings.HasPrefix(err.Error(), path+want) {
 			t.Errorf("%.40q: %v, want %s", text, err, want)
 		}
 	}
 	missing := filepath.Join(t.TempDir(), "missing.txt")
-	if _, err := rank.ReadHistory(missing, 3, 0); err == nil || !strings.Contains(err.Error(), missing) {
+	if _, err := rank.ReadHistory(t.Context(), missing, 3, 0); err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := rank.ReadHistory(t.TempDir(), 3, 0); err == nil {
+	if _, err := rank.ReadHistory(t.Context(), t.TempDir(), 3, 0); err == nil {
 		t.Error("a directory without a collection was read")
+	}
+}
+
+// A pipe may send nothing, or lines without end: the context ends the reading.
+func TestHistoryIsGivenUp(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it has no /dev/fd")
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	defer to.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := rank.ReadHistory(ctx, fmt.Sprintf("/dev/fd/%d", from.Fd()), 3, 0); err == nil || ctx.Err() == nil {
+		t.Errorf("a silent pipe: %v", err)
+	}
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		for err := error(nil); err == nil; {
+			_, err = to.Write(bytes.Repeat([]byte("# nothing\n"), 1000))
+		}
+	})
+	defer sent.Wait()
+	defer from.Close()
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := rank.ReadHistory(ctx, fmt.Sprintf("/dev/fd/%d", from.Fd()), 3, 0); err == nil || ctx.Err() == nil {
+		t.Errorf("an endless pipe: %v", err)
 	}
 }
 
@@ -102,13 +139,13 @@ func TestHistoryOfACollection(t *testing.T) {
 	if _, err = col.Commit(&collection.Commit{Visits: []collection.Visit{home}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rank.ReadHistory(dir, 10, 0); err == nil {
+	if _, err := rank.ReadHistory(t.Context(), dir, 10, 0); err == nil {
 		t.Error("a collection was read that is being written")
 	}
 	if err := col.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := rank.ReadHistory(dir, 10, 0)
+	h, err := rank.ReadHistory(t.Context(), dir, 10, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +155,7 @@ func TestHistoryOfACollection(t *testing.T) {
 			t.Errorf("/%s has %v, want %v", path, got, 3*want[i])
 		}
 	}
-	if _, err := rank.ReadHistory(dir, 2, 0); err == nil || !strings.Contains(err.Error(), "more than 2 pages") {
+	if _, err := rank.ReadHistory(t.Context(), dir, 2, 0); err == nil || !strings.Contains(err.Error(), "more than 2 pages") {
 		t.Errorf("3 pages where 2 are allowed: %v", err)
 	}
 }

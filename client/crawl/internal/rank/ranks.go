@@ -59,12 +59,13 @@ func New(ctx context.Context, col *collection.Collection, front *frontier.Fronti
 		return nil, err
 	}
 	var failed error
+	known := s.Strategy.Name() == "historical-pagerank-zero" // of all pages: those that the queue has may be of another History
 	err = front.SetRanks(func(yield func(frontier.PageID, float32) bool) {
 		for p, err := range col.Pages(ctx) {
 			if failed = err; err != nil {
 				return
 			}
-			if rank, ok := s.Quality.Earlier.of(p.URL); ok && !yield(p.ID, rank) {
+			if rank, ok := s.Quality.Earlier.of(p.URL); (ok || known) && !yield(p.ID, rank) {
 				return
 			}
 		}
