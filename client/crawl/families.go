@@ -126,7 +126,7 @@ func (fs *families) learn(t *collection.Commit, done *collection.Committed, pair
 	}
 	fresh := map[string]frontier.SiteID{}
 	for i := range done.New {
-		if p := &done.New[i]; p.By == collection.ByLink {
+		if p := &done.New[i]; p.By == collection.ByLink && p.State != collection.Excluded { // URLs that are never fetched multiply nothing
 			fresh[p.URL] = p.Site
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -418,6 +419,79 @@ func TestCatalogueIsCrawledWhole(t *testing.T) {
 			t.Errorf("%s: %d pages of 2001, %d wait: %+v", form, real, s.Waiting, s.Traps)
 		}
 	}
+}
+
+// A web server's listings of two icon themes, laid out as Debian's hicolor and Adwaita: a folder for each size, and in each the same folders
+// of pictures of the same names. No listing has words that another lacks, but pages without pictures are few, and pictures are no pages.
+func TestPicturesAreNoTrap(t *testing.T) {
+	kinds := []string{"actions", "apps", "categories", "devices", "emblems", "emotes", "legacy", "mimetypes", "places", "status", "ui"}
+	pictures := []string{"audio-card", "battery", "bluetooth", "camera-photo", "computer", "drive-harddisk", "input-mouse", "network-wired", "phone", "printer"}
+	files, want := fstest.MapFS{}, 3 // the home page and the two themes
+	for _, theme := range []string{"Adwaita", "hicolor"} {
+		for _, size := range []int{8, 16, 22, 24, 32, 36, 48, 64, 72, 96, 128, 192, 256, 512} {
+			want += 1 + len(kinds)
+			for _, kind := range kinds {
+				for _, name := range pictures {
+					files[fmt.Sprintf("%s/%dx%[2]d/%s/%s.png", theme, size, kind, name)] = &fstest.MapFile{}
+				}
+			}
+		}
+	}
+	listings := http.FileServerFS(files)
+	for _, strategy := range []string{"profit", "opic", "random"} {
+		m := newMaze(t, func(u *url.URL) (string, bool) {
+			w := httptest.NewRecorder()
+			listings.ServeHTTP(w, httptest.NewRequest("GET", u.Path, nil))
+			return w.Body.String(), w.Code == http.StatusOK
+		})
+		if got := m.pages(t, strategy); got != want {
+			t.Errorf("%s: %d of %d listings are fetched", strategy, got, want)
+		}
+	}
+}
+
+// A small site of stubs, each with little but links to the next ones, is crawled whole.
+func TestStubsAreCrawledWhole(t *testing.T) {
+	for _, links := range []int{2, 3} {
+		for _, strategy := range []string{"breadth-first", "opic", "random"} {
+			const n = 60
+			m := newMaze(t, func(u *url.URL) (string, bool) {
+				i := 0
+				if u.Path != "/" {
+					if _, err := fmt.Sscanf(u.Path, "/class%d.html", &i); err != nil || i >= n {
+						return "", false
+					}
+				}
+				text := fmt.Sprintf("<title>Class %d</title>It has no documentation. All classes of the package, their methods and what is deprecated are in the index. "+
+					"The authors hold the rights of this library, which is free software: you may pass it on and change it under the terms of its license.\n", i)
+				for k := links*i + 1; k <= min(links*i+links, n-1); k++ {
+					text += fmt.Sprintf("<a href=/class%d.html>subclass</a>\n", k)
+				}
+				return text, true
+			})
+			if got := m.pages(t, strategy); got != n {
+				t.Errorf("%s, %d links on a page: %d of %d pages are fetched", strategy, links, got, n)
+			}
+		}
+	}
+}
+
+// pages crawls the maze by a strategy, and returns how many of its pages were fetched.
+func (m *maze) pages(t *testing.T, strategy string) int {
+	t.Helper()
+	o := ownSite(t, m.URL+"/")
+	o.Order.Strategy, o.Collection.Store = strategy, "none"
+	c, err := o.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Collection.Close()
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.asked)
 }
 
 // Pages that are linked only from search results are found through the search.

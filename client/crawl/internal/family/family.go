@@ -9,13 +9,14 @@
 // Each visit is evidence about all families of its URL. It is useful where a good part of its text was not
 // seen at the site before, or where it found URLs outside the family, depending on the yield of those. It is useless
 // where it did neither and found several more URLs of the family; or where its URL has a query and it returned the
-// content of another page, or an error. Other visits count neither way: pages that do not multiply end by themselves.
+// content of another page, or an error. A page without a query that leads to no other of the family counts a little: such
+// pages end by themselves. Other visits count neither way, and neither do URLs that are never fetched, such as pictures.
 //
 // The yield of a family is the share of useful visits among the recent ones. A family with few visits has
 // the yield of its parent, or below the root the highest. A family with a low yield is poor: its pages are fetched
-// only while useless visits are no more than a share of the requests to the site, and otherwise wait. Of each new family
-// one page is tried, however poor its parent is. Until a family has proved useful, few of its pages are under
-// way at a time.
+// only while useless visits are no more than a share of the requests to the site, or without a query few, so that a small
+// site of pages with hardly any text is crawled whole; otherwise they wait. Of each new family one page is tried,
+// however poor its parent is. Until a family has proved useful, few of its pages are under way at a time.
 package family
 
 import (
@@ -30,11 +31,13 @@ import (
 )
 
 const (
-	poor   = 0.2 // a family with a lower yield is poor
-	useful = 0.3 // the least worth of a useful visit
-	prior  = 4   // the weight, in visits, of the parent's yield, or of the initial yield of 1
-	memory = 16  // so many visits, and an eighth of all, count as recent
+	poor    = 0.2 // a family with a lower yield is poor
+	useful  = 0.3 // the least worth of a useful visit
+	deadEnd = 0.3 // the worth of a visit to a page without a query that found no URL of the family: such pages end by themselves
+	prior   = 4   // the weight, in visits, of the parent's yield, or of the initial yield of 1
+	memory  = 16  // so many visits, and an eighth of all, count as recent
 
+	smallSite  = 30  // useless visits to pages without a query, whatever the share is: a site of twice as many pages is crawled whole
 	mostTries  = 10  // of new families in poor ones; in addition, half of the share of the requests
 	firstAsked = 8   // pages of a family that may be under way before anything is known
 	mostHeld   = 200 // pages that wait in a poor family; links to more are refused
@@ -105,6 +108,11 @@ func (n *node) new() bool { return n.total+n.underWay == 0 && n.scope() == n }
 
 // mayTry reports whether a page of a new family in a poor one may be fetched.
 func (t *Tree) mayTry(share float64) bool { return t.tried+1 <= mostTries+share/2*t.asked }
+
+// mayWaste reports whether a page of a poor family may be fetched.
+func (t *Tree) mayWaste(n *node, share float64) bool {
+	return t.spent+1 <= share*t.asked || t.spent < smallSite && share > 0 && !strings.Contains(n.key, "?")
+}
 
 // scope returns the family outside of which a found URL counts: all combinations of parameters belong to one page.
 func (n *node) scope() *node {
@@ -253,7 +261,7 @@ func (t *Tree) Ask(id frontier.PageID, url string, share float64) bool {
 		ok = ok && n.room() > 0
 	}
 	is := given{leaf: leaf, spent: leaf.poor()}
-	if ok && is.spent && t.spent+1 > share*t.asked {
+	if ok && is.spent && !t.mayWaste(leaf, share) {
 		ok = leaf.new() && t.mayTry(share)
 		if ok {
 			t.tried++
@@ -355,7 +363,7 @@ func (t *Tree) Release(share float64) (list []frontier.PageID) {
 		}
 		list = t.take(list, n, max(0, room))
 	}
-	if best != nil && t.spent+1 <= share*t.asked {
+	if best != nil && t.mayWaste(best, share) {
 		list = t.take(list, best, 1)
 	}
 	return list
@@ -425,6 +433,8 @@ func (t *Tree) Visited(v *Visit) (nothing bool) {
 		switch {
 		case x >= useful:
 			n.learn(x)
+		case v.Text >= 0 && own[i]+v.Refused == 0 && !v.Spoiled && !program:
+			n.learn(deadEnd)
 		case bad:
 			n.bad++
 			n.learn(0)
