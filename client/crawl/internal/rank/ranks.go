@@ -3,6 +3,7 @@ package rank
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
 	"strings"
 	"time"
@@ -166,22 +167,27 @@ func (r *Ranks) compute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := func(yield func(frontier.PageID, float32) bool) {
-		for i, x := range ranks {
-			if !yield(frontier.PageID(i+1), x) {
-				return
+	from := func(first, n int) iter.Seq2[frontier.PageID, float32] {
+		return func(yield func(frontier.PageID, float32) bool) {
+			for i, x := range ranks[first:min(first+n, len(ranks))] {
+				if !yield(frontier.PageID(first+i+1), x) {
+					return
+				}
 			}
 		}
 	}
 	if r.Quality.Pagerank > 0 {
-		moved, err := r.col.SetRanks(all)
+		moved, err := r.col.SetRanks(from(0, len(ranks)))
 		r.front.Add(moved)
 		if err != nil {
 			return err
 		}
 	}
-	if r.orders {
-		return r.front.SetRanks(all)
+	const atOnce = 10_000 // pages: the crawl waits while they move
+	for first := 0; r.orders && first < len(ranks) && err == nil; first += atOnce {
+		if err = r.front.SetRanks(from(first, atOnce)); err == nil {
+			err = cmp.Or(r.front.Settle(), ctx.Err())
+		}
 	}
-	return nil
+	return err
 }
