@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,14 +20,15 @@ import (
 // docs is a web of three real docroots.
 type docs struct {
 	*order.Web
-	bodies map[string]string // by URL
+	bodies  map[string]string // by URL
+	earlier string            // file of the ranks of an earlier crawl
 }
 
 func readDocs(t *testing.T) docs {
 	manual := machine.ApacheDoc(t)
 	g, files := machine.Web(t, []string{"git.example", "apache.example", "apache-ko.example"},
 		[]string{machine.GitDoc(t), filepath.Join(manual, "en"), filepath.Join(manual, "ko")})
-	d := docs{order.NewWeb(g), map[string]string{}}
+	d := docs{Web: order.NewWeb(g), bodies: map[string]string{}}
 	for i, file := range files {
 		body, err := os.ReadFile(file)
 		if err != nil {
@@ -35,6 +37,28 @@ func readDocs(t *testing.T) docs {
 		d.bodies[urlOf(g, uint32(i))] = string(body)
 	}
 	return d
+}
+
+// rankEvery is after how many pages Pagerank is computed.
+const rankEvery = 150
+
+// history gives the web an earlier crawl, of two pages of three, and returns the file of their ranks.
+func (d docs) history(t *testing.T) (path string) {
+	d.History = nil
+	var lines []string
+	for p, rank := range d.Ranks {
+		if rank *= 1 + float64(p)/1e5; p%3 == 1 { // among equals the page with the lower number is first, and the simulator numbers old pages first
+			rank = -1
+		} else {
+			lines = append(lines, fmt.Sprintln(urlOf(d.Graph, uint32(p)), rank))
+		}
+		d.History = append(d.History, rank)
+	}
+	path = filepath.Join(t.TempDir(), "ranks.txt")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func urlOf(g *graph.Graph, i uint32) string { return "http://" + g.Hosts[g.Host[i]] + g.Path[i] }
@@ -50,6 +74,11 @@ func (d docs) fetched(t *testing.T, strategy string, step float32) (pages []uint
 	}
 	number := map[string]uint32{}
 	c := opened(t, scratch(t), w, func(o *crawl.Options) {
+		if strings.HasPrefix(strategy, "historical-") {
+			o.Order.History = d.earlier
+		} else if strings.HasSuffix(strategy, "-pagerank") {
+			o.Order.RankEvery = rankEvery
+		}
 		o.Order.Strategy, o.Order.Batch, o.Fetch.InFlight, o.Fetch.IdleTimeout = strategy, 1, 1, 0
 		o.Sources.NoManifests, o.Sources.NoSitemaps, o.Sources.NoFeeds = true, true, true
 		o.Revisits.Policy, o.Scope.TrapShare, o.Start = "thesis", 1, nil
@@ -83,10 +112,12 @@ func (d docs) fetched(t *testing.T, strategy string, step float32) (pages []uint
 func TestOrderIsAsSimulated(t *testing.T) {
 	noRace(t)
 	d := readDocs(t)
+	d.earlier = d.history(t)
 	for _, c := range []struct {
 		strategy        string
 		step, simulated float32
-	}{{"breadth-first", 0, 0}, {"larger-sites-first", 0, 0}, {"opic", 0, 2}, {"opic", 1, 1}, {"backlink-count", 0, 2}, {"backlink-count", 1, 1}} {
+	}{{"breadth-first", 0, 0}, {"larger-sites-first", 0, 0}, {"opic", 0, 2}, {"opic", 1, 1}, {"backlink-count", 0, 2}, {"backlink-count", 1, 1},
+		{"partial-pagerank", 1, 1}, {"batch-pagerank", 1, 1}, {"historical-pagerank-parent", 1, 1}, {"historical-pagerank-zero", 0, 2}} {
 		t.Run(fmt.Sprint(c.strategy, c.step), func(t *testing.T) {
 			simulate := func(r order.Run) []uint32 {
 				r.Web, r.Order = d.Web, c.strategy
@@ -96,7 +127,7 @@ func TestOrderIsAsSimulated(t *testing.T) {
 				}
 				return pages
 			}
-			want := simulate(order.Run{Ahead: 1, Step: c.simulated})
+			want := simulate(order.Run{Ahead: 1, Step: c.simulated, Every: rankEvery})
 			synctest.Test(t, func(t *testing.T) {
 				got := d.fetched(t, c.strategy, c.step)
 				for i := range min(len(got), len(want)) {

@@ -159,3 +159,21 @@ func TestHistoryOfACollection(t *testing.T) {
 		t.Errorf("3 pages where 2 are allowed: %v", err)
 	}
 }
+
+// FuzzHistory: whatever a file has, its ranks are numbers of 0 and more, one of them above 0, or there is an error.
+func FuzzHistory(f *testing.F) {
+	for _, text := range []string{"https://a.example/ 1\n", "# x\r\n{\"url\":\"http://a.example\",\"rank\":1e38}", "https://a.example/ 1e-50", "http://[::1]/ 0x1p-3\nhttp://b.example/ 1e39", "{}\n", "\x00 \xff"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		h, err := rank.ReadHistory(t.Context(), write(t, text), 100, 0)
+		if (h == nil) == (err == nil) {
+			t.Fatalf("%q: %v, %v", text, h, err)
+		}
+		for word := range strings.FieldsSeq(text) {
+			if x := ranked(h, word); !(x >= 0) {
+				t.Errorf("%q: %s has %v", text, word, x)
+			}
+		}
+	})
+}

@@ -3,6 +3,7 @@ package rank_test
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -67,5 +68,44 @@ func TestBatchWaitsForNoRanks(t *testing.T) {
 	}
 	if pages != n-2 || times < 2 || moved.pages != pages {
 		t.Errorf("%d of %d waiting pages move, in %d transactions, and then %d for the batch", pages, n-2, times, moved.pages-pages)
+	}
+}
+
+// A page that a history names often is drawn no more often than others.
+func TestEachRankIsDrawnAlike(t *testing.T) {
+	s, err := frontier.Named("historical-pagerank-random", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := rank.ReadHistory(t.Context(), write(t, "https://a.example/ 1\n"+strings.Repeat("https://b.example/ 0.5\n", 50)), 100, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var store frontier.MemoryStore
+	for p := frontier.PageID(1); p <= 200; p++ {
+		store.Put(frontier.Entry{Page: p, Site: 1})
+	}
+	front, err := frontier.New(s, &store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	col, err := collection.Open(filepath.Join(t.TempDir(), "crawl"), &collection.Options{Strategy: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer col.Close()
+	if _, err := rank.New(t.Context(), col, front, rank.Settings{Strategy: s, Quality: rank.Quality{Earlier: h}}); err != nil {
+		t.Fatal(err)
+	}
+	drawn := map[float32]int{}
+	list, err := front.Batch(1, frontier.BatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list[0].Entries {
+		drawn[e.Rank]++
+	}
+	if drawn[1]+drawn[.5] != 200 || drawn[1] < 70 || drawn[1] > 130 {
+		t.Errorf("ranks are drawn %v times, want each a hundred times", drawn)
 	}
 }
