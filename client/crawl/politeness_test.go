@@ -94,6 +94,10 @@ func TestPolitenessOfAllRequests(t *testing.T) {
 func drawn(seed uint64) wildRun {
 	r := rand.New(rand.NewPCG(seed, 5))
 	strategies := []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.OPIC{}, frontier.ManifestFirst{}, frontier.Random(3), frontier.Profit{}, frontier.BacklinkCount{}, frontier.Performance{}}
+	for _, name := range []string{"batch-pagerank", "partial-pagerank"} {
+		s, _ := frontier.Named(name, 0)
+		strategies = append(strategies, s)
+	}
 	coin := func() bool { return r.IntN(2) == 0 }
 	seconds := func(n int) time.Duration { return time.Duration(1+r.IntN(n)) * time.Second }
 	run := wildRun{name: "drawn", strategy: strategies[r.IntN(len(strategies))], once: r.IntN(4) == 0, share: 1 + r.IntN(3), lasts: 8 * time.Hour, own: r.IntN(2) == 0}
@@ -110,8 +114,8 @@ func drawn(seed uint64) wildRun {
 		c.Gatherer.Text, c.Gatherer.Embedded = coin(), coin()
 		c.NoManifests, c.NoSitemaps, c.NoFeeds, c.NoStreams = coin(), coin(), coin(), coin()
 		c.RobotsEvery, c.SitemapEvery, c.FeedEvery = 600*seconds(100), 600*seconds(100), 60*seconds(100)
-		c.Batch = frontier.BatchOptions{Size: 1 + r.IntN(5000), SameSite: 1 + r.IntN(500), Round: r.IntN(10)}
-		c.Memory = frontier.Options{Memory: 100 + r.IntN(10000)}
+		c.Batch = frontier.BatchOptions{Size: 1 + r.IntN(5000), SameSite: 1 + r.IntN(500), Round: r.IntN(11) - 1}
+		c.Memory, c.RankEvery = frontier.Options{Memory: 100 + r.IntN(10000)}, 1+r.IntN(500)
 		_, needsLinks := run.strategy.(frontier.Sharer)
 		o.NoLinks = coin() && !needsLinks
 		o.Contents = collection.Contents(r.IntN(3))
