@@ -62,6 +62,7 @@ var ours = map[string][]string{
 	"internal/engine/frontier":     {},
 	"internal/engine/fresh":        {},
 	"internal/engine/poll":         {},
+	"internal/browse":              {"internal/accesslog", "internal/coding", "internal/engine/seed"},
 	"internal/sim":                 {"internal/engine/fresh", "internal/engine/frontier", "internal/engine/poll", "internal/engine/trust", "internal/coding"},
 	"internal/sim/order":           {"protocol", "internal/engine/frontier", "internal/graph"},
 	"internal/sim/batch":           {"internal/engine/frontier", "internal/graph"},
