@@ -16,6 +16,10 @@ var elsewhere = map[string]map[string]string{
 		"crawler simulate batch --at-once 1,2,5,10,20,50,100 --chart batch.html": "cmd/crawler/internal/simulate TestSimulateBatch",
 		"crawler simulate paper --only speedups":                                 "cmd/crawler/internal/simulate TestSpeedups",
 		"crawler simulate servers":                                               "cmd/crawler/internal/simulate TestSimulateServers",
+		"crawler simulate browsing":                                              "cmd/crawler/internal/simulate TestSimulateBrowsing",
+		"crawler simulate browsing --log access.log":                             "cmd/crawler/internal/simulate TestSimulateBrowsingOfLogs",
+		"crawler simulate browsing --paths wikispeedia/":                         "cmd/crawler/internal/simulate TestSimulateBrowsingOfPaths",
+		"crawler crawl --depth-for 0.9 --q 0.6 ...":                              "cmd/crawler TestCrawlToTheDepthOfVisitors",
 	},
 	"docs/day-one.md": {
 		"apt-get install nginx": "packaging/paths",

@@ -32,7 +32,7 @@ func Command(links Links) *command.Command {
 	return &command.Command{
 		Name:    "simulate",
 		Summary: "compare revisit policies and crawl orders with the best possible",
-		Usage:   "freshness|exponents|feeds|paper|order|batch|servers [options]",
+		Usage:   "freshness|exponents|feeds|paper|order|batch|servers|browsing [options]",
 		Help: `
 It runs the crawler's own policies on simulated webs, and prints beside each score
 the bound that no policy can exceed in that setting.
@@ -44,9 +44,10 @@ the bound that no policy can exceed in that setting.
     crawler simulate order --strategy opic,breadth-first
     crawler simulate batch
     crawler simulate servers
+    crawler simulate browsing
 
 The same options and seed give the same numbers on every machine.`,
-		Sub: []*command.Command{simulateFreshness(), simulateExponents(), simulateFeeds(), simulatePaper(), simulateOrder(links), simulateBatch(), simulateServers()},
+		Sub: []*command.Command{simulateFreshness(), simulateExponents(), simulateFeeds(), simulatePaper(), simulateOrder(links), simulateBatch(), simulateServers(), simulateBrowsing()},
 	}
 }
 

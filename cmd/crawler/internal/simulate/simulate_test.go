@@ -244,7 +244,7 @@ stop: when a twentieth of the pages brings less than half a twentieth of the Pag
 func TestSimulateMisuse(t *testing.T) {
 	t.Setenv("PARLEY_DATA", "")
 	for _, c := range []struct{ args, want string }{
-		{"", "missing command: want one of freshness, feeds, paper, order, batch, servers"},
+		{"", "missing command: want one of freshness, exponents, feeds, paper, order, batch, servers, browsing"},
 		{"freshness --world mars", "--world mars: unknown world: -h lists them"},
 		{"freshness --world traces", "--world traces: needs --data DIR"},
 		{"freshness --policy hope", "--policy hope: unknown policy: -h lists them"},
@@ -272,13 +272,19 @@ func TestSimulateMisuse(t *testing.T) {
 		{"batch --failures 1", "--failures 1: want a share of at least 0 and less than 1"},
 		{"batch --link 0", "want numbers above 0"},
 		{"servers --sites 0", "--sites 0: want 1 to 30000, all pages"},
+		{"browsing --q .5,1", "--q 0.5,1: want probabilities below 1"},
+		{"browsing --share 90", "--share 90: want a share between 0 and 1"},
+		{"browsing --duplicates 1", "--duplicates 1: want a share of at least 0 and less than 1"},
+		{"browsing --views 9", "--views 9: want 1000"},
+		{"browsing --log a --paths b", "--paths b: want either --log or --paths"},
+		{"browsing access.log", `unexpected argument "access.log": --log names logs`},
 	} {
 		code, out, said := program(t.Context(), append([]string{"simulate"}, strings.Fields(c.args)...)...)
 		if code != 2 || out != "" || !strings.Contains(said, c.want) {
 			t.Errorf("simulate %s: exit code %d: %s%s", c.args, code, out, said)
 		}
 	}
-	for _, part := range []string{"freshness", "feeds", "paper", "order", "batch", "servers"} {
+	for _, part := range []string{"freshness", "feeds", "paper", "order", "batch", "servers", "browsing"} {
 		if code, out, _ := program(t.Context(), "simulate", part, "-h"); code != 0 || !strings.Contains(out, "    crawler simulate "+part) {
 			t.Errorf("help of %s: exit code %d: %s", part, code, out)
 		}
