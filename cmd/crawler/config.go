@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -54,7 +55,7 @@ var seedRows = []seedRow{
 	{"G34", "page size limit", "300-400 KB", "max-file", "--range asks servers for no more"},
 	{"G35", "last-modified: ignore before", "1993", "dates-from", ""},
 	{"G36", "last-modified in the future", "24 h", "dates-ahead", "up to that is now, more is ignored"},
-	{"G37", "session inactivity", "30 min", "", "concerns the user study, not the crawler"},
+	{"G37", "session inactivity", "30 min", "", "the same in crawler simulate browsing --log"},
 	{"G38", "Pagerank jump probability", "0.15", "pagerank-jump", "for --score with pagerank, and for --strategy batch-pagerank or partial-pagerank"},
 	{"G39", "objects per keep-alive connection", "100", "per-connection", ""},
 	{"G39", "keep-alive idle timeout", "15 s", "idle-timeout", ""},
@@ -78,8 +79,8 @@ var seedRows = []seedRow{
 func config() *command.Command {
 	var all, asJSON bool
 	var profile string
-	o := crawl.DefaultOptions()
-	settings := append(crawlFlags(&o, &listeners{}), profileFlag(&profile))
+	o, depth := crawl.DefaultOptions(), depthRule{}
+	settings := append(append(crawlFlags(&o, &listeners{}), depth.flags()...), profileFlag(&profile))
 	return &command.Command{
 		Name:    "config",
 		Summary: "explain the current settings",
@@ -101,7 +102,7 @@ their values and the corresponding options.`,
 			command.Bind("all", &all, "print all settings"),
 			command.Bind("json", &asJSON, "print the settings as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
-			if err := setProfile(env.Flags, profile); err != nil {
+			if err := errors.Join(depth.set(env.Flags), setProfile(env.Flags, profile)); err != nil {
 				return err
 			}
 			var list []setting

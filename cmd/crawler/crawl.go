@@ -69,7 +69,7 @@ Exit codes: 0 stopped by a signal; 1 something failed; 2 wrong usage.`, false)
 
 // crawlCommand returns the command "crawl", which ends (once), or "run", which does not.
 func crawlCommand(name, summary, help string, once bool) *command.Command {
-	o, l, file, profile := crawl.DefaultOptions(), listeners{}, "", ""
+	o, l, file, profile, depth := crawl.DefaultOptions(), listeners{}, "", "", depthRule{}
 	return &command.Command{
 		Name: name, Summary: summary, Help: help,
 		Usage:    "[URL [depth=N] [pages=N]]... --into DIR [options]",
@@ -77,11 +77,11 @@ func crawlCommand(name, summary, help string, once bool) *command.Command {
 		Required: []string{"into"},
 		LogLevel: slog.LevelInfo,
 		Groups:   append(crawlGroups(), command.Group{Title: "This run", Options: []string{"sites", "again", "config"}}),
-		Flags: append(crawlFlags(&o, &l), profileFlag(&profile),
+		Flags: append(append(crawlFlags(&o, &l), depth.flags()...), profileFlag(&profile),
 			command.Bind("sites", &file, "read start URLs from `FILE`, one per line, each with its own limits if they follow it: depth=N links from a start page, pages=N stored URLs"),
 			command.Bind("again", &o.Again, "fetch every known page once more, at once")),
 		Run: func(ctx context.Context, env *command.Env) error {
-			if err := setProfile(env.Flags, profile); err != nil {
+			if err := errors.Join(depth.set(env.Flags), setProfile(env.Flags, profile)); err != nil {
 				return err
 			}
 			o.Start, o.Once, o.Log = startPages(env.Args), once, env.Log
