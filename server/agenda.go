@@ -2,6 +2,7 @@ package server
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,12 +37,20 @@ func (a *agenda) dirty(scopes []inventory.Scope) {
 	pause.Wake(a.wake)
 }
 
-// add adds scopes to be scanned at some time, zero for now, or everything if there are none, or if there would be too
-// many: at the time of the first of them.
+// add adds scopes to be scanned at some time, zero for now, or everything if there are none. If there would be too many, it
+// adds the directories of pages or, if that does not suffice, everything, at the time of the first of them.
 func (a *agenda) add(scopes []inventory.Scope, at time.Time) {
+	const most = 4 * inventory.MaxScopes
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.all && (len(scopes) == 0 || len(a.scopes)+len(scopes) > 4*inventory.MaxScopes) {
+	if !a.all && len(a.scopes)+len(scopes) > most {
+		for _, was := range a.scopes {
+			at = clock.Earlier(at, was)
+		}
+		scopes = inventory.Directories(slices.AppendSeq(slices.Clone(scopes), maps.Keys(a.scopes)))
+		a.scopes = nil
+	}
+	if !a.all && (len(scopes) == 0 || len(a.scopes)+len(scopes) > most) {
 		a.all, a.allAt = true, at
 		for _, was := range a.scopes {
 			a.allAt = clock.Earlier(a.allAt, was)

@@ -40,6 +40,21 @@ func TestManyUnsettledScopesWaitToo(t *testing.T) {
 		t.Errorf("all %v a second time, next %v", all, next)
 	}
 
+	// Too many pages are replaced by their directories first.
+	var pages []inventory.Scope
+	for i := range 4*inventory.MaxScopes + 1 {
+		pages = append(pages, inventory.Scope{Page: fmt.Sprintf("https://a.example/%d/%d", i%7, i)})
+	}
+	a = agenda{}
+	a.add(pages[:5], later)
+	a.add(pages[5:], soon)
+	if scopes, all, _, _ := a.take(now, fullAt, &Pace{}); len(scopes) > 0 || all {
+		t.Errorf("%d scopes, all %v, before they are due", len(scopes), all)
+	}
+	if scopes, all, _, _ := a.take(soon, fullAt, &Pace{}); len(scopes) != 7 || all {
+		t.Errorf("%d scopes, all %v, want 7 directories", len(scopes), all)
+	}
+
 	a = agenda{}
 	a.add(many[:5], soon)
 	a.add(many[5:], later)

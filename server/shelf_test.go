@@ -131,15 +131,7 @@ func (s *shelf) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[in
 }
 
 func within(url string, scopes []inventory.Scope) bool {
-	if len(scopes) == 0 {
-		return true
-	}
-	for _, s := range scopes {
-		if rest, ok := strings.CutPrefix(url, s.Prefix); ok && (s.Deep || !strings.Contains(rest, "/")) {
-			return true
-		}
-	}
-	return false
+	return len(scopes) == 0 || slices.ContainsFunc(scopes, func(s inventory.Scope) bool { return s.Has(url) })
 }
 
 func (s *shelf) offer(path string) inventory.Offer {

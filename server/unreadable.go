@@ -65,9 +65,7 @@ func few(list []string) string { return strings.Join(list[:min(3, len(list))], "
 
 // isWithin reports whether a URL is within one of the scopes; no scopes means everything.
 func isWithin(url string, scopes []inventory.Scope) bool {
-	return len(scopes) == 0 || slices.ContainsFunc(scopes, func(s inventory.Scope) bool {
-		return s.Deep && strings.HasPrefix(url, s.Prefix) || inventory.ScopeOf(url).Prefix == s.Prefix
-	})
+	return len(scopes) == 0 || slices.ContainsFunc(scopes, func(s inventory.Scope) bool { return s.Has(url) })
 }
 
 // isBelow reports whether a place is below one of the directories that cannot be read.

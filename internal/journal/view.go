@@ -89,6 +89,20 @@ func (v *View) Reader(prefix string, deep bool, after string) *Reader {
 	return &Reader{rows[Entry]{v: v, bucket: itemsBuckets[v.m.slot], first: u.first, move: u.next, order: ascends, parse: parseEntry}}
 }
 
+// Page returns a Reader of the entry of one URL.
+func (v *View) Page(url string) *Reader {
+	key := itemKey(url)
+	first := func(c *bbolt.Cursor) ([]byte, []byte) {
+		k, b := c.Seek(key)
+		if !bytes.Equal(k, key) {
+			return nil, nil
+		}
+		return k, b
+	}
+	end := func(*bbolt.Cursor) ([]byte, []byte) { return nil, nil }
+	return &Reader{rows[Entry]{v: v, bucket: itemsBuckets[v.m.slot], first: first, move: end, order: ascends, parse: parseEntry}}
+}
+
 // Next returns the next entry, and false after the last. An error is final.
 func (r *Reader) Next() (Entry, bool, error) { return r.rows.next() }
 

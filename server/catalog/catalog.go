@@ -306,19 +306,15 @@ func (c *Catalog) Watch(ctx context.Context, dirty func([]inventory.Scope)) erro
 }
 
 // A scopeSet tests whether a URL lies in some scopes; nil holds all.
-type scopeSet map[string]bool // by prefix: whether it is deep
+type scopeSet map[inventory.Scope]bool
 
 func (w scopeSet) has(url string) bool {
-	if w == nil {
+	dir := inventory.ScopeOf(url)
+	if w == nil || w[inventory.Scope{Page: url}] || w[dir] {
 		return true
 	}
-	path := inventory.ScopeOf(url).Prefix
-	if _, ok := w[path]; ok {
-		return true
-	}
-	for len(path) > 0 {
-		path = path[:strings.LastIndexByte(path[:len(path)-1], '/')+1]
-		if w[path] {
+	for path := dir.Prefix; len(path) > 0; path = path[:strings.LastIndexByte(path[:len(path)-1], '/')+1] {
+		if w[inventory.Scope{Prefix: path, Deep: true}] {
 			return true
 		}
 	}
@@ -331,7 +327,7 @@ func within(scopes []inventory.Scope) scopeSet {
 	}
 	w := make(scopeSet, len(scopes))
 	for _, s := range scopes {
-		w[s.Prefix] = w[s.Prefix] || s.Deep
+		w[s] = true
 	}
 	return w
 }

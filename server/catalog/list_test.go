@@ -364,6 +364,7 @@ func TestScopes(t *testing.T) {
 		{[]inventory.Scope{{Prefix: listBase}}, []string{"", "x"}},
 		{[]inventory.Scope{{Prefix: listBase + "b/"}}, []string{"b/1", "b/2?q=/z"}},
 		{[]inventory.Scope{{Prefix: listBase + "b/", Deep: true}, {Prefix: listBase + "d/"}}, []string{"b/1", "b/2?q=/z", "d/4", "b/c/3"}},
+		{[]inventory.Scope{{Page: listBase + "b/1"}, {Page: listBase}, {Page: listBase + "b/2"}, {Prefix: listBase + "d/"}}, []string{"", "b/1", "d/4"}},
 		{[]inventory.Scope{{Prefix: "https://other.example/", Deep: true}}, nil},
 	} {
 		var got []string

@@ -373,9 +373,7 @@ func (c *comparison) withdraw(e journal.Entry) {
 
 func (c *comparison) unsettled(url string) {
 	c.found.Report.Unsettled++
-	if s := inventory.ScopeOf(url); len(c.found.Soon) == 0 || c.found.Soon[len(c.found.Soon)-1] != s {
-		c.found.Soon = append(c.found.Soon, s)
-	}
+	c.found.Soon = append(c.found.Soon, inventory.Scope{Page: url})
 }
 
 // errUnread is what comparison.read returns for content that could not be read.

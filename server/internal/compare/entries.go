@@ -52,8 +52,8 @@ func (n *entries) next() (journal.Entry, bool, error) {
 	return e, true, nil
 }
 
-// open opens a view, with one source for all shallow scopes, whose ranges do not interleave, and one for each
-// deep scope.
+// open opens a view, with one source for all pages and shallow scopes, whose ranges do not interleave, and one for
+// each deep scope.
 func (n *entries) open() (err error) {
 	if n.view, err = n.j.View(); err != nil {
 		return err
@@ -68,11 +68,17 @@ func (n *entries) open() (err error) {
 	}
 	var shallow []*journal.Reader
 	for _, s := range n.scopes {
-		r := n.view.Reader(s.Prefix, s.Deep, n.last)
-		if !s.Deep {
-			shallow = append(shallow, r)
-		} else if err := add(r); err != nil {
-			return err
+		switch {
+		case s.Page != "":
+			if n.last == "" || protocol.Compare(s.Page, n.last) > 0 {
+				shallow = append(shallow, n.view.Page(s.Page))
+			}
+		case s.Deep:
+			if err := add(n.view.Reader(s.Prefix, true, n.last)); err != nil {
+				return err
+			}
+		default:
+			shallow = append(shallow, n.view.Reader(s.Prefix, false, n.last))
 		}
 	}
 	if len(n.scopes) == 0 {

@@ -110,7 +110,7 @@ func (c *comparison) lookFor(ctx context.Context, urls []string) (map[string]boo
 	absent := make(map[string]bool, len(urls))
 	scopes := make([]inventory.Scope, len(urls))
 	for i, u := range urls {
-		absent[u], scopes[i] = true, inventory.ScopeOf(u)
+		absent[u], scopes[i] = true, inventory.Scope{Page: u}
 	}
 	for o, err := range c.scan.Inventory.Scan(ctx, inventory.Covering(scopes)) {
 		var u *inventory.UnseenError

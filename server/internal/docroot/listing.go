@@ -41,7 +41,7 @@ func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 	if err == nil {
 		open = share(f)
 		defer open.release()
-		err = readNames(f, func(name string, mode fs.FileMode) error {
+		err = d.names(f, func(name string, mode fs.FileMode) error {
 			var c *walkDir
 			if c, stop = a.entry(d, f, name, mode); stop != nil {
 				return stop
@@ -79,6 +79,34 @@ func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 	next = append(next[:first], slices.CompactFunc(next[first:], func(a, b *walkDir) bool { return a.place == b.place })...)
 	a.files = slices.CompactFunc(a.files, func(a, b file) bool { return a.name == b.name })
 	return next, a.sendFiles(d, open)
+}
+
+// names calls f with the entries of the directory, which is open, or with those of them to which its walk is limited.
+func (d *walkDir) names(dir *os.File, f func(name string, mode fs.FileMode) error) error {
+	switch {
+	case d.only == nil:
+		return readNames(dir, f)
+	case !stat.ExactNames(dir): // then a name by which a file can be opened need not be its name
+		return readNames(dir, func(name string, mode fs.FileMode) error {
+			if !slices.Contains(d.only, name) {
+				return nil
+			}
+			return f(name, mode)
+		})
+	}
+	for _, name := range d.only {
+		st, err := stat.At(dir, name, false)
+		switch {
+		case err == nil:
+			err = f(name, st.Mode)
+		case isGone(err):
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // entry handles a directory entry. It returns a directory that is to be walked.

@@ -91,20 +91,27 @@ func TestDocrootScopes(t *testing.T) {
 		}
 		// URLs of directories, also of those behind links, and some that do not exist.
 		prefixes := []string{base, base + "none/", base + ".git/", base + "../x/", base + "a%2Fb/", "http://other.example/", base + "a"}
+		// And URLs of pages, also of those left out, and some that do not exist or are directories.
+		pages := []string{base, base + "none", base + "none/x.html", base + ".git", base + "%41", base + "a%2Fb", "http://other.example/", base + "a?b"}
 		for _, o := range whole {
 			if o.URL != "" {
 				prefixes = append(prefixes, o.URL[:strings.LastIndexByte(o.URL, '/')+1])
+				pages = append(pages, o.URL, o.URL+".html", strings.TrimSuffix(o.URL[:strings.LastIndexByte(o.URL, '/')+1], "/"))
 			}
 		}
 		for range 20 {
 			var scopes []inventory.Scope
-			for range 1 + r.IntN(4) {
+			for range 1 + r.IntN(6) {
+				if r.IntN(2) == 0 {
+					scopes = append(scopes, inventory.Scope{Page: pages[r.IntN(len(pages))]})
+					continue
+				}
 				scopes = append(scopes, inventory.Scope{Prefix: prefixes[r.IntN(len(prefixes))], Deep: r.IntN(2) == 0})
 			}
 			var want []string
 			for _, o := range whole {
 				if o.URL != "" && slices.ContainsFunc(scopes, func(s inventory.Scope) bool {
-					return strings.HasSuffix(s.Prefix, "/") && strings.HasPrefix(o.URL, s.Prefix) && (s.Deep || protocol.Depth(o.URL) == protocol.Depth(s.Prefix))
+					return s.Page == o.URL || s.Page == "" && strings.HasSuffix(s.Prefix, "/") && strings.HasPrefix(o.URL, s.Prefix) && (s.Deep || protocol.Depth(o.URL) == protocol.Depth(s.Prefix))
 				}) {
 					want = append(want, o.URL)
 				}

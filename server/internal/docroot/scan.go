@@ -115,28 +115,56 @@ func (w *walk) starts(scopes []inventory.Scope) ([]*walkDir, error) {
 	if len(scopes) == 0 || len(scopes) > inventory.MaxScopes {
 		return []*walkDir{root}, nil
 	}
+	urls := &w.site.urls
 	scopes = slices.DeleteFunc(slices.Clone(scopes), func(sc inventory.Scope) bool {
-		_, ok := w.site.urls.dir(sc.Prefix)
-		return !ok
+		_, ok := urls.dir(sc.Prefix)
+		return !ok && len(urls.places(sc.Page)) == 0
 	})
+	scopes = inventory.Covering(scopes)
+	if len(scopes) == 0 {
+		return nil, nil
+	}
 	var starts []*walkDir
-	for _, sc := range inventory.Covering(scopes) {
-		d, err := w.enter(root, sc)
-		if err != nil {
-			return nil, err
+	byPages := map[string]*walkDir{} // directories that are walked for some of their pages; nil: none is there
+	for _, sc := range scopes {
+		if sc.Page == "" {
+			d, err := w.enter(root, sc.Prefix)
+			if err != nil {
+				return nil, err
+			}
+			if d != nil {
+				d.deep = sc.Deep
+				starts = append(starts, d)
+			}
+			continue
+		}
+		prefix := inventory.ScopeOf(sc.Page).Prefix
+		d, ok := byPages[prefix]
+		if !ok {
+			var err error
+			if d, err = w.enter(root, prefix); err != nil {
+				return nil, err
+			}
+			if byPages[prefix] = d; d != nil {
+				d.deep = false
+				starts = append(starts, d)
+			}
 		}
 		if d != nil {
-			d.deep = sc.Deep
-			starts = append(starts, d)
+			for _, place := range urls.places(sc.Page) {
+				_, name := splitPlace(place)
+				d.only = append(d.only, name)
+			}
 		}
 	}
+	slices.SortFunc(starts, func(a, b *walkDir) int { return protocol.Compare(a.prefix, b.prefix) })
 	return starts, nil
 }
 
-// enter descends from the root to the directory of a scope, by the same rules as a walk. It returns nil if a
+// enter descends from the root to the directory with the given URL, by the same rules as a walk. It returns nil if a
 // walk would not get there, or nothing is there.
-func (w *walk) enter(root *walkDir, sc inventory.Scope) (*walkDir, error) {
-	place, _ := w.site.urls.dir(sc.Prefix)
+func (w *walk) enter(root *walkDir, prefix string) (*walkDir, error) {
+	place, _ := w.site.urls.dir(prefix)
 	d := *root
 	if place == "" {
 		return &d, nil

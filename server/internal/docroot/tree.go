@@ -160,6 +160,7 @@ type walkDir struct {
 	deep   bool   // the directories below are walked too
 	plain  bool   // prefix is base + place, since no name had to be escaped
 	own    ownKind
+	only   []string // nil, or the names to which the walk of this directory is limited
 }
 
 // child returns the directory of the given name in d.

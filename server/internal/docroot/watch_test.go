@@ -95,11 +95,7 @@ func (w *watchedRoot) covered(url string) bool {
 
 // told is covered, except when everything is dirty.
 func (w *watchedRoot) told(url string) bool {
-	url = base + url
-	dir := url[:strings.LastIndexByte(url, '/')+1]
-	return slices.ContainsFunc(w.dirty, func(s inventory.Scope) bool {
-		return s.Prefix == dir || s.Deep && strings.HasPrefix(url, s.Prefix)
-	})
+	return slices.ContainsFunc(w.dirty, func(s inventory.Scope) bool { return s.Has(base + url) })
 }
 
 // expect does something and waits until all the given URLs are reported as dirty.
@@ -204,7 +200,7 @@ func TestWatchIgnores(t *testing.T) {
 	}
 	d.write("out/b.html", "x")
 	w.until("out/b.html", func() bool { return w.told("out/b.html") })
-	if !slices.Equal(w.dirty, []inventory.Scope{{Prefix: base + "out/"}}) || w.all != 0 {
+	if !slices.Equal(w.dirty, []inventory.Scope{{Page: base + "out/b.html"}}) || w.all != 0 {
 		t.Errorf("dirty: %v, everything %d times", w.dirty, w.all)
 	}
 }

@@ -168,7 +168,7 @@ func (k *knownPaths) scopes(s *Site, path string, told bool) (list []inventory.S
 	if x := k.dirs[filepath.Clean(dir)]; x != nil {
 		for _, d := range x.at {
 			if s.mayBePage(d, name) {
-				list = append(list, inventory.Scope{Prefix: d.prefix})
+				list = append(list, inventory.Scope{Page: d.prefix + s.urls.tail(name)})
 			}
 		}
 	}
