@@ -41,6 +41,7 @@ type changing struct {
 	first, last time.Time // events
 	least       time.Duration
 	empty       bool // the file was empty after its debounce
+	left        bool // by its last event it was removed or renamed
 }
 
 // rested returns when the path will have settled: it must rest for as long as it has been changing, so that
@@ -57,8 +58,8 @@ func (q *settling) rested(c changing) time.Time {
 	return at
 }
 
-// note records an event of a path. It reports false if there are too many paths.
-func (q *settling) note(path string, now time.Time) bool {
+// note records an event of a path, and whether the path has left by it. It reports false if there are too many paths.
+func (q *settling) note(path string, now time.Time, left bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c, known := q.paths[path]
@@ -74,14 +75,15 @@ func (q *settling) note(path string, now time.Time) bool {
 			c.least = min(2*t.least, settleMost)
 		}
 	}
-	c.last, c.empty = now, false
+	c.last, c.empty, c.left = now, false, left
 	q.paths[path] = c
 	return true
 }
 
 // due returns the paths that have settled, which stay in the set, and when the next of the others will have;
-// zero if there are none.
-func (q *settling) due(now time.Time) (due []changing, next time.Time) {
+// zero if there are none. If any have settled, left are the others that have left and were not returned before: a
+// new file may be one of them under another name, which only a scan of both can tell.
+func (q *settling) due(now time.Time) (due []changing, left []string, next time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range q.paths {
@@ -91,7 +93,17 @@ func (q *settling) due(now time.Time) (due []changing, next time.Time) {
 			next = at
 		}
 	}
-	return due, next
+	if len(due) == 0 {
+		return nil, nil, next
+	}
+	for path, c := range q.paths {
+		if c.left {
+			c.left = false
+			q.paths[path] = c
+			left = append(left, path)
+		}
+	}
+	return due, left, next
 }
 
 // wait keeps an empty file in the set for longer. It reports false if it has been kept for long enough.

@@ -202,7 +202,7 @@ var errTooMuch = errors.New("too many paths change at once")
 func (w *watcher) note(ev fsnotify.Event, now time.Time) {
 	inside, structure := w.known.note(ev)
 	if inside {
-		if !w.site.settling.note(ev.Name, now) {
+		if !w.site.settling.note(ev.Name, now, ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)) {
 			w.site.settling.clear()
 			w.fail(errTooMuch)
 		}
@@ -220,9 +220,9 @@ func (w *watcher) settle(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		now := time.Now()
-		due, next := w.site.settling.due(now)
+		due, left, next := w.site.settling.due(now)
 		if len(due) > 0 {
-			if w.settled(due, now) && all.IsZero() {
+			if w.settled(due, left, now) && all.IsZero() {
 				all = clock.Later(now.Add(w.hurried(watchLinked)), lastAll.Add(w.hurried(watchLinkedMost)))
 			}
 			continue

@@ -37,10 +37,10 @@ func SettleTimes(events []time.Duration, empty bool) (due []time.Duration) {
 	for at := time.Duration(0); at < time.Minute; at += time.Millisecond {
 		now := epoch.Add(at)
 		if len(events) > 0 && events[0] <= at {
-			q.note("path", now)
+			q.note("path", now, false)
 			events = events[1:]
 		}
-		list, _ := q.due(now)
+		list, _, _ := q.due(now)
 		for _, c := range list {
 			if !(empty && q.wait(c, now)) && q.done(c, now) {
 				due = append(due, at)
@@ -54,7 +54,7 @@ func SettleTimes(events []time.Duration, empty bool) (due []time.Duration) {
 func SettleMany(n int) (followed int) {
 	var q settling
 	for i := range n {
-		if q.note(fmt.Sprint(i), time.Now()) {
+		if q.note(fmt.Sprint(i), time.Now(), false) {
 			followed++
 		}
 	}

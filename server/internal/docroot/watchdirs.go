@@ -142,7 +142,7 @@ func (w *watcher) forget(path string) {
 		_ = w.fs.Remove(p) // it may be gone already
 	}
 	if len(paths) > 0 {
-		w.site.settling.note(path, time.Now())
+		w.site.settling.note(path, time.Now(), false)
 		pause.Wake(w.noted)
 	}
 }
@@ -168,7 +168,7 @@ func (w *watcher) appear(ctx context.Context, t *tree, path string) error {
 		}
 		path := t.abs(c.real)
 		w.known.set(w.known.fresh, path)
-		w.site.settling.note(path, time.Now())
+		w.site.settling.note(path, time.Now(), false)
 		pause.Wake(w.noted)
 	}
 	return nil
@@ -253,9 +253,9 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	return list
 }
 
-// settled reports paths that have settled. It returns true if one is a hard-linked file, whose other names
-// are unknown.
-func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
+// settled reports paths that have settled, and with them those that have left. It returns true if one is a hard-linked
+// file, whose other names are unknown.
+func (w *watcher) settled(due []changing, left []string, now time.Time) (linked bool) {
 	all := false
 	scopes := make(map[inventory.Scope]bool)
 	for _, c := range due {
@@ -276,6 +276,14 @@ func (w *watcher) settled(due []changing, now time.Time) (linked bool) {
 			scopes[s] = true
 		}
 		all = all || robots
+	}
+	if len(scopes) > 0 {
+		for _, path := range left { // which will be reported again when they have settled
+			list, _ := w.known.scopes(w.site, path, false)
+			for _, s := range list {
+				scopes[s] = true
+			}
+		}
 	}
 	switch {
 	case all:
