@@ -34,6 +34,7 @@ import (
 
 	_ "github.com/parleyweb/parley/caddy"
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -90,7 +91,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, listen: freeAddress(t), docroot: filepath.Join(dir, "www"), state: filepath.Join(dir, "state", "site.db"), password: string(password)}
+	r := &rig{t: t, listen: front.FreeAddress(), docroot: filepath.Join(dir, "www"), state: filepath.Join(dir, "state", "site.db"), password: string(password)}
 	r.base = "https://" + r.listen + "/"
 	r.write("robots.txt", "User-agent: *\nDisallow:\n")
 	r.write("index.html", page("The lighthouse"))
@@ -103,15 +104,6 @@ func newRig(t *testing.T) *rig {
 		r.eventually("the end of all goroutines", func() bool { return goroutines() == "" })
 	})
 	return r
-}
-
-func freeAddress(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func page(text string) string {
@@ -329,7 +321,7 @@ func TestSite(t *testing.T) {
 func TestFirstStart(t *testing.T) {
 	r := newRig(t)
 	elsewhere := *r
-	elsewhere.listen = freeAddress(t)
+	elsewhere.listen = front.FreeAddress()
 	elsewhere.load()
 	tr, _ := transport(t)
 	r.eventually("the site without a server", func() bool {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -28,12 +29,7 @@ type desk struct {
 }
 
 func openDesk(t *testing.T) *desk {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return &desk{t, "http://" + ln.Addr().String()}
+	return &desk{t, "http://" + front.FreeAddress()}
 }
 
 func (d *desk) address() string { return strings.TrimPrefix(d.base, "http://") }

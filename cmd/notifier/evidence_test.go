@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -79,7 +80,7 @@ const wellKnown = "/.well-known/parley"
 func guardedNginx(t *testing.T, root, doors string) (address string) {
 	t.Helper()
 	machine.Tool(t, "nginx")
-	address = freeAddress(t)
+	address = front.FreeAddress()
 	users := filepath.Join(root, "..", "users")
 	must(t, os.WriteFile(users, []byte("anna:{PLAIN}secret\n"), 0o644))
 	key := "location = /open/key.html { return 403; }"
@@ -115,7 +116,7 @@ func startGuarded(t *testing.T, kind string, args ...string) *guarded {
 	for name, text := range guardedPages() {
 		g.write(name, text)
 	}
-	listen := freeAddress(t)
+	listen := front.FreeAddress()
 	g.base, g.doors = webServer(t, g.root, kind, listen, &g.closed), "http://"+listen+"/"
 	g.start(append([]string{"--listen", listen}, args...)...)
 	return g

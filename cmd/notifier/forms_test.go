@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -39,8 +40,8 @@ type sidecar struct {
 
 func startSidecar(t *testing.T, files map[string]string, args ...string) *sidecar {
 	t.Helper()
-	listen := freeAddress(t)
-	s := &sidecar{T: t, dir: t.TempDir(), base: "http://" + listen + "/", admin: freeAddress(t)}
+	listen := front.FreeAddress()
+	s := &sidecar{T: t, dir: t.TempDir(), base: "http://" + listen + "/", admin: front.FreeAddress()}
 	s.root, s.state = filepath.Join(s.dir, "docroot"), filepath.Join(s.dir, "state")
 	for name, text := range files {
 		s.write(name, text)
@@ -154,7 +155,7 @@ func TestFetchedPagesAreDelivered(t *testing.T) {
 	s := &sidecar{T: t, dir: t.TempDir()}
 	s.root, s.state = s.dir, filepath.Join(s.dir, "site", "state")
 	s.write("list", web.URL+"/a.html\n")
-	listen := freeAddress(t)
+	listen := front.FreeAddress()
 	s.base = "http://" + listen + "/" // the doors, beside the web server
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
@@ -193,7 +194,7 @@ func TestCallerRulesApplyToURLLists(t *testing.T) {
 	s.write("list", web.URL+"/a.html\n")
 	const nice, evil = "0123456789abcdefnice", "0123456789abcdefevil"
 	s.write("callers", "NiceBot "+nice+"\nEvilBot "+evil+"\n")
-	listen := freeAddress(t)
+	listen := front.FreeAddress()
 	s.base = "http://" + listen + "/"
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
@@ -442,7 +443,7 @@ func TestInvalidFormOptions(t *testing.T) {
 		{"--docroot ROOT --state DIR/docroot/state --preset high", 2, "inside the docroot"},
 	} {
 		args := strings.Fields(strings.NewReplacer("ROOT", root, "DIR", dir).Replace(c.args))
-		args = append([]string{"--base", "https://www.example.org/", "--listen", freeAddress(t), "--no-self-check"}, args...)
+		args = append([]string{"--base", "https://www.example.org/", "--listen", front.FreeAddress(), "--no-self-check"}, args...)
 		if !slices.Contains(args, "--state") {
 			args = append(args, "--state", filepath.Join(dir, "state"))
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/front"
 )
 
 // TestStatusMetricsAndHealth runs a notifier and inspects it as an admin can: status, metrics and health.
@@ -39,13 +39,13 @@ func TestStatusMetricsAndHealth(t *testing.T) {
 		t.Errorf("status before the first run: %s", got)
 	}
 
-	admin := freeAddress(t)
+	admin := front.FreeAddress()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan int)
 	go func() {
 		ended <- command.Main(ctx, notifier, []string{"--docroot", root, "--base", base, "--state", state,
-			"--listen", freeAddress(t), "--admin", admin, "--log-level", "error"}, nil, io.Discard, io.Discard)
+			"--listen", front.FreeAddress(), "--admin", admin, "--log-level", "error"}, nil, io.Discard, io.Discard)
 	}()
 	until(t, func() bool { code, _ := get("http://" + admin + "/healthz"); return code == http.StatusOK })
 	_, metrics := get("http://" + admin + "/metrics")
@@ -111,14 +111,4 @@ func until(t *testing.T, cond func() bool) {
 			t.Fatal("timed out after 20 s")
 		}
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -30,7 +31,7 @@ func TestAnnouncedSite(t *testing.T) {
 		}
 		return name
 	}
-	listen := freeAddress(t)
+	listen := front.FreeAddress()
 	base := "http://" + listen + "/"
 	var mu sync.Mutex
 	var told, hooked []string

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -81,10 +81,7 @@ func newWorld(t *testing.T) *world {
 	w.web = httptest.NewServer(w)
 	t.Cleanup(w.web.Close)
 	w.base = w.web.URL + "/"
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	w.sidecar = l.Addr().String()
-	l.Close()
+	w.sidecar = front.FreeAddress()
 	w.must(os.WriteFile(filepath.Join(w.dir, "token"), []byte(testToken+"\n"), 0o600))
 	w.startCMS()
 	t.Cleanup(func() {

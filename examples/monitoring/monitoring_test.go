@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,19 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
 )
-
-// address returns a free one.
-func address(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
 
 // start runs a program until the test ends.
 func start(t *testing.T, program string, args ...string) {
@@ -116,8 +105,8 @@ func monitored(t *testing.T) (site, crawler string) {
 		}
 	}
 	page("Welcome.")
-	site, crawler = address(t), address(t)
-	listen := address(t)
+	site, crawler = front.FreeAddress(), front.FreeAddress()
+	listen := front.FreeAddress()
 	base := "http://" + listen + "/"
 	start(t, filepath.Join(dir, "notifier"), "--docroot", docroot, "--base", base, "--listen", listen, "--serve-pages", "--preset", "high",
 		"--state", filepath.Join(dir, "site.state"), "--admin", site)
@@ -168,7 +157,7 @@ func TestQueriesWithPrometheus(t *testing.T) {
 	if err := os.WriteFile(conf, []byte(adapted), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	at := address(t)
+	at := front.FreeAddress()
 	start(t, prometheus, "--config.file", conf, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", at)
 	ask := func(query string) (results int, err error) {
 		var answer struct {

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -36,13 +36,7 @@ func behind(t *testing.T, root, sidecar string, locations ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := ln.Addr().String()
-	ln.Close()
-	block := string(text)
+	address, block := front.FreeAddress(), string(text)
 	for was, is := range map[string]string{"listen 80;": "listen " + address + ";", "127.0.0.1:8639": sidecar, "root /var/www/html;": "root " + root + ";"} {
 		if !strings.Contains(block, was) {
 			t.Fatalf("the server block has no %q", was)

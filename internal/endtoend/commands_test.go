@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
 )
 
@@ -207,7 +208,7 @@ func newSession(t *testing.T, page string) *session {
 		"notifier ... ", "notifier --config "+in("etc/parley.conf")+" ", "crawler run ... ", "crawler run --into crawl/ ", "rdfgen doctor", "rdfgen doctor --config "+in("etc/parley.conf"),
 		" bing", " "+search.URL+"/indexnow", " KEY", " 0123456789abcdef", " TOKEN", " a-token-for-the-docs",
 		"$DIGEST", "sha-256=:$(openssl dgst -sha256 -binary minor.wasm | base64):", "go build", "go -C "+s.repository+" build", "-o minor.wasm", "-o "+in("minor.wasm"), "-o index.wasm", "-o "+in("index.wasm"), "2026-11-01", "2099-01-01", "/usr/share/doc/git-doc", git, "/tmp/state", in("state"),
-		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", freeAddress(t), "10.0.0.5:8640", freeAddress(t), "127.0.0.1:8642", freeAddress(t), "10.0.0.5:8642", freeAddress(t), " :8641", " "+freeAddress(t))
+		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", front.FreeAddress(), "10.0.0.5:8640", front.FreeAddress(), "127.0.0.1:8642", front.FreeAddress(), "10.0.0.5:8642", front.FreeAddress(), " :8641", " "+front.FreeAddress())
 	s.must(os.WriteFile(in("sites.txt"), []byte(base+"\n"), 0o644))
 	s.must(os.WriteFile(in("etc/parley.conf"), []byte(s.to.Replace(configuration(t))), 0o644))
 

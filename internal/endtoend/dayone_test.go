@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
 )
 
@@ -85,7 +86,7 @@ func TestDayOne(t *testing.T) {
 	}))
 	gone := filepath.Join(dir, "etc/parley-gone.conf")
 	must(os.WriteFile(gone, nil, 0o644))
-	addr := freeAddress(t)
+	addr := front.FreeAddress()
 	conf := filepath.Join(dir, "nginx.conf")
 	must(os.WriteFile(conf, fmt.Appendf(nil, "pid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nuser root;\nevents {}\nhttp {\n"+
 		"include /etc/nginx/mime.types;\naccess_log %[2]s/access.log combined;\nclient_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n"+

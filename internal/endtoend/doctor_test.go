@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
 )
 
@@ -19,7 +20,7 @@ func TestSetupAndDoctor(t *testing.T) {
 	nginx := machine.Tool(t, "nginx")
 	r := newRig(t)
 	dir := filepath.Dir(r.root)
-	addr, notifier := freeAddress(t), freeAddress(t)
+	addr, notifier := front.FreeAddress(), front.FreeAddress()
 	r.base = "http://" + addr + "/"
 	t.Setenv("STATE_DIRECTORY", filepath.Join(dir, "lib"))
 	r.must(os.Mkdir(filepath.Join(dir, "lib"), 0o700))
@@ -184,7 +185,7 @@ func TestSetupAndDoctor(t *testing.T) {
 	ill("permissions", state[0]+" (-rw-rw-rw-) can be written by others")
 	r.must(os.Chmod(state[0], 0o600))
 	ill("docroot", "no such file or directory", "--docroot", filepath.Join(dir, "none"))
-	other := freeAddress(t)
+	other := front.FreeAddress()
 	ill("notifier", "it runs, but not for "+r.base+" at "+other, "--listen", other)
 	ill("notifier", "but none can be asked at the state", "--state", filepath.Join(dir, "other.db"))
 	if os.Geteuid() == 0 {

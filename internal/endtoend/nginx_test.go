@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
 )
 
@@ -153,7 +154,7 @@ func (r *rig) behindNginx(nginx, locations string) *accessLog {
 	r.must(err)
 	pages, err := filepath.Abs("../../examples/nginx/parley-pages.conf")
 	r.must(err)
-	addr := freeAddress(r.t)
+	addr := front.FreeAddress()
 	conf := strings.NewReplacer(
 		"listen 80;", "listen "+addr+";",
 		"server_name www.example.org;", "server_name 127.0.0.1;",

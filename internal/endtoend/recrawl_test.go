@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -122,7 +123,7 @@ func TestCrawlReportsIgnoredAnnouncements(t *testing.T) {
 
 // A crawl that obtains nothing fails, and says why.
 func TestCrawlWithoutPagesFails(t *testing.T) {
-	out, code := run(t, "crawler", "crawl", "http://"+freeAddress(t)+"/", "--into", t.TempDir(), "--allow-private", "--wait", "0", "--patience", "1ms")
+	out, code := run(t, "crawler", "crawl", "http://"+front.FreeAddress()+"/", "--into", t.TempDir(), "--allow-private", "--wait", "0", "--patience", "1ms")
 	if code != 1 || !strings.Contains(out, "connection refused") || !strings.Contains(out, "no page was obtained") {
 		t.Errorf("the crawl exits with %d: %s", code, out)
 	}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -323,16 +322,6 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	s := b.buf.String()
 	return s[max(0, len(s)-8000):]
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func isFile(p string) bool {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/parleyweb/parley/internal/front"
 )
 
 const twoPages = 25 // pages of each of the two sites
@@ -43,7 +45,7 @@ func newTwoSites(t *testing.T) *twoSites {
 		fmt.Fprintf(w, "User-agent: *\nDisallow:\n\nManifest: %s\nManifest: %s\n", s.base("docs")+"robots.rdf", s.base("blog")+"robots.rdf")
 	})
 	for i, name := range []string{"docs", "blog"} {
-		address := freeAddress(t)
+		address := front.FreeAddress()
 		for page := range twoPages {
 			s.write(fmt.Sprintf("%s/%d.html", name, page), fmt.Sprintf("<p>Page %d of %s", page, name))
 		}

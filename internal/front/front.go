@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -57,16 +58,10 @@ func Serve(root string) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		ln.Close()
-		return nil, err
-	}
 	f := &Front{
-		Base: "http://" + ln.Addr().String() + "/", Sidecar: free.Addr().String(),
+		Base: "http://" + ln.Addr().String() + "/", Sidecar: FreeAddress(),
 		root: root, done: make(chan error, 1), paths: map[string]int{},
 	}
-	free.Close()
 	doors := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: f.Sidecar})
 	doors.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	mux := http.NewServeMux()
@@ -85,6 +80,18 @@ func Serve(root string) (*Front, error) {
 		f.done <- f.server.Serve(listener{ln})
 	}()
 	return f, nil
+}
+
+// FreeAddress returns a loopback address for a program that is started, or started again, later. Its port is below those that systems
+// give to listeners on port 0 and to connections: none takes it meanwhile, nor does a client that waits for the program connect to itself.
+func FreeAddress() string {
+	for range 1000 {
+		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 16_384+rand.IntN(16_384))); err == nil {
+			ln.Close()
+			return ln.Addr().String()
+		}
+	}
+	panic("no free port of 127.0.0.1")
 }
 
 // Close ends the server and its connections. It may be called again.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"regexp"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/accesslog"
+	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/report"
 	"github.com/parleyweb/parley/internal/robots"
@@ -390,12 +390,7 @@ func TestFamilyLinesWorkInNginx(t *testing.T) {
 	if got := strings.Join(names, " "); len(names) != 4 || !strings.Contains(got, "?f[x.y]=") || !strings.Contains(got, "?from=&to=") || !strings.Contains(got, "/calendar.d/*/day/") || !strings.Contains(got, "?gone=") {
 		t.Fatalf("families %s", got)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := front.FreeAddress()
 	machine.Nginx(t, addr, "", strings.Join(http_, "\n")+"\nserver { listen "+addr+";\n"+strings.Join(server, "\n")+"\nlocation / { return 204; }\n}")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, c := range []struct {
