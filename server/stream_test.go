@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/internal/wsconn"
@@ -134,21 +135,59 @@ func TestStreamOrigin(t *testing.T) {
 	}
 }
 
+// While nothing changes, a subscriber gets a mark after each heartbeat.
 func TestHeartbeat(t *testing.T) {
-	s := newSite(t, func(n *doors.Notifier) { n.Limits.Heartbeat = 50 * time.Millisecond })
-	l := s.listen(s.cursor(0))
-	for range 2 {
-		if m := l.next(); m.Kind != protocol.Mark || m.To != s.cursor(0) || m.Head != s.cursor(0) || m.At.IsZero() {
+	synctest.Test(t, func(t *testing.T) { // with a real clock, a machine that stops for two heartbeats ends the stream
+		w := newWorld(t)
+		w.write("a.html", "a")
+		w.turn()
+		n := &doors.Notifier{Log: w.journal, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Logger: testLog(t), Now: w.clock,
+			Limits: doors.Limits{Heartbeat: 5 * time.Second}}
+		conns := make(pipes)
+		web := &http.Server{Handler: n}
+		go web.Serve(conns)
+		defer web.Close()
+		defer n.Close(t.Context())
+		dial := func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			conns <- theirs
+			return ours, nil
+		}
+		s := &site{world: w, notifier: n}
+		conn, err := wsconn.Dial(t.Context(), base+"parley/stream?after="+s.cursor(0).String(), nil, &http.Client{Transport: &http.Transport{DialContext: dial}},
+			wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
+		w.must(err)
+		defer conn.Close(1000, "")
+		l := &listener{s, conn, s.cursor(0)}
+		for i := range 3 {
+			if m := l.next(); i == 0 && m.Kind != protocol.Hello || i > 0 && (m.Kind != protocol.Mark || m.To != s.cursor(0) || m.Head != s.cursor(0) || m.At.IsZero()) {
+				t.Errorf("%+v", m)
+			}
+		}
+		s.write("a.html", "2")
+		s.look()
+		if m := l.next(); m.Kind != protocol.Ev {
 			t.Errorf("%+v", m)
 		}
-	}
-	s.write("a.html", "2")
-	s.look()
-	until(t, "the change is delivered", func() bool { return l.next().Kind == protocol.Ev })
-	if m := l.next(); m.Kind != protocol.Mark || m.To != s.cursor(1) || m.Head != s.cursor(1) {
-		t.Errorf("%+v", m)
-	}
+		if m := l.next(); m.Kind != protocol.Mark || m.To != s.cursor(1) || m.Head != s.cursor(1) {
+			t.Errorf("%+v", m)
+		}
+	})
 }
+
+// pipes listens for connections within the process.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 // A change that may not be delivered still moves the watermark.
 func TestStreamWatermark(t *testing.T) {

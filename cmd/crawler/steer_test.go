@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,11 +124,19 @@ func TestSteeringBeforeBatch(t *testing.T) {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
 			site := sitetest.NewWhole(t, files)
+			steered := make(chan bool)
+			site.Break("/.well-known/parley", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) { // the last request before that one
+				select {
+				case <-steered:
+					own(w, r)
+				case <-r.Context().Done():
+				}
+			})
 			dir := filepath.Join(t.TempDir(), "crawl")
 			ended := make(chan bool)
 			go func() {
 				defer close(ended)
-				program(t.Context(), "crawl", site.Base, "--into", dir, "--contact", "me@example.net", "--wait", "2s", "--allow-private")
+				program(t.Context(), "crawl", site.Base, "--into", dir, "--contact", "me@example.net", "--wait", "10ms", "--allow-private")
 			}()
 			status := func() string {
 				_, out, _ := program(t.Context(), "status", dir)
@@ -140,6 +149,7 @@ func TestSteeringBeforeBatch(t *testing.T) {
 			if code, _, said := program(t.Context(), append(args, "--into", dir)...); code != 0 {
 				t.Errorf("%q: exit code %d: %s", args, code, said)
 			}
+			close(steered)
 			<-ended
 			for _, r := range site.Requests() {
 				if strings.HasPrefix(r.Path, "/p") && files[r.Path[1:]] != "" { // not the URL by which the crawler learns how the site answers for a missing page
