@@ -56,7 +56,7 @@ func (f *batchFetches) take(b *harvest.Batch, now time.Time) {
 			if sb.Tasks = others; len(others) == 0 {
 				f.c.Log.Debug("batch begun", "batch", b.Number, "site", st.Origin, "pages", len(many), "together", true)
 			}
-			f.work.group.Go(func() { f.fetch(st, src, many) })
+			f.work.group.Go(func() { f.fetch(st, src, many, sb.Chosen) })
 		}
 		if len(sb.Tasks) > 0 {
 			kept = append(kept, sb)
@@ -104,13 +104,13 @@ func (ss *sourceSet) together(tasks []harvest.Task, least int, now time.Time) (o
 func baseOf(manifest string) string { return manifest[:strings.LastIndexByte(manifest, '/')+1] }
 
 // fetch fetches given-out pages in one request. Pages that it does not bring are
-// fetched one by one.
-func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
+// fetched one by one; those of a site that was paused since they were chosen come back.
+func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task, chosen time.Time) {
 	open := make(map[string]harvest.Task, len(tasks))
 	for _, t := range tasks {
 		open[t.URL] = t
 	}
-	n, err := f.bulked(st, src, open)
+	n, err := f.bulked(st, src, open, chosen)
 	steered := errors.Is(err, harvest.ErrPaused) // the rules, too, may have changed
 	rest := make([]harvest.Task, 0, len(open))
 	for _, t := range tasks {
@@ -136,13 +136,13 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 	if err != nil && !steered {
 		src.follow.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
-	sb := batchOf(st, rest...)
+	sb := batchOf(st, chosen, rest...)
 	f.work.Unlock()
 	f.work.rouse()
 	if len(rest) == 0 {
 		return
 	}
-	if !steered && f.work.asking.Err() == nil && f.c.Harvester.Insert(sb) == nil {
+	if f.work.asking.Err() == nil && f.c.Harvester.Insert(sb) == nil {
 		return
 	}
 	x := result{busy: len(rest)}
@@ -154,9 +154,9 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task) {
 
 // bulked fetches the open pages, and removes from open those that were answered.
 // It returns how many those are.
-func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Task) (n int, err error) {
+func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Task, chosen time.Time) (n int, err error) {
 	from := f.followers.from(src)
-	ctx, cancel := context.WithCancel(harvest.UnlessPaused(f.work.asking)) // a crawl that ends must not wait for a person
+	ctx, cancel := context.WithCancel(harvest.UnlessPaused(f.work.asking, chosen)) // a crawl that ends must not wait for a person
 	defer cancel()
 	d, err := f.followers.offered(ctx, src, from)
 	if err != nil || d.Batch == "" {

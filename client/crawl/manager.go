@@ -87,7 +87,7 @@ func (m *manager) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		if !ok {
 			i = len(b.Sites)
 			at[st.ID] = i
-			b.Sites = append(b.Sites, batchOf(st))
+			b.Sites = append(b.Sites, batchOf(st, now))
 		}
 		b.Sites[i].Tasks = append(b.Sites[i].Tasks, t)
 	}

@@ -227,9 +227,9 @@ func (q *pageQueue) stands(p *collection.Page) bool {
 // they were queued, and a robots.txt that is due is fetched after them.
 const tooFarAhead = time.Hour
 
-// batchOf returns tasks of a site for the Harvester.
-func batchOf(st *site, tasks ...harvest.Task) harvest.SiteBatch {
-	return harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: tasks}
+// batchOf returns tasks of a site for the Harvester, and when they were chosen: a change of the scope since then takes effect on them.
+func batchOf(st *site, chosen time.Time, tasks ...harvest.Task) harvest.SiteBatch {
+	return harvest.SiteBatch{Site: st.ID, Origin: st.Origin, Pages: st.Pages, Delay: st.Delay, Tasks: tasks, Chosen: chosen}
 }
 
 // task returns the request for a page, which robots.txt must allow.
@@ -307,7 +307,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 	}
 	work.busy++
 	work.out[p.ID] = true
-	if err := q.c.Harvester.Insert(batchOf(st, q.task(p))); err != nil {
+	if err := q.c.Harvester.Insert(batchOf(st, time.Now(), q.task(p))); err != nil {
 		work.busy--
 		delete(work.out, p.ID)
 		q.judge.NotFetched([]frontier.PageID{p.ID})

@@ -288,6 +288,10 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 		c.giveBack(sb.Site, sb.Tasks, fault, fmt.Errorf("site %d: %w", sb.Site, err))
 		return
 	}
+	if !sb.Chosen.IsZero() && s.paused.After(sb.Chosen) {
+		c.giveBack(sb.Site, sb.Tasks, FaultStopped, ErrPaused)
+		return
+	}
 	c.waiting.add(s, sb, o)
 	if !s.busy {
 		c.times.enqueue(s)

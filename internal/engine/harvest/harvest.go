@@ -69,6 +69,8 @@ type SiteBatch struct {
 	Delay time.Duration `json:"delay,omitempty"`
 
 	Tasks []Task `json:"tasks"`
+
+	Chosen time.Time `json:"-"` // the tasks come back if the site was paused since, if only for a moment; zero: they do not
 }
 
 // A Batch is a closed set of tasks (V15): a harvester needs nothing else, on

@@ -12,9 +12,9 @@ var ErrPaused = errors.New("not fetched: the site is paused")
 type unlessPaused struct{}
 
 // UnlessPaused returns a context with which a request by a Transport fails if its site is paused before it is sent, if only
-// for a moment since UnlessPaused was called. Others wait.
-func UnlessPaused(ctx context.Context) context.Context {
-	return context.WithValue(ctx, unlessPaused{}, time.Now())
+// for a moment since that time. Others wait.
+func UnlessPaused(ctx context.Context, since time.Time) context.Context {
+	return context.WithValue(ctx, unlessPaused{}, since)
 }
 
 // Pause replaces the set of paused origins; nil pauses none. A paused site gets no request of any kind: its tasks, those that wait and

@@ -39,7 +39,7 @@ func TestPause(t *testing.T) {
 			t.Error("a request of a paused site was answered")
 		}
 		begun := time.Now()
-		if _, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req.WithContext(harvest.UnlessPaused(t.Context()))); !errors.Is(err, harvest.ErrPaused) || time.Since(begun) > 0 {
+		if _, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req.WithContext(harvest.UnlessPaused(t.Context(), time.Now()))); !errors.Is(err, harvest.ErrPaused) || time.Since(begun) > 0 {
 			t.Errorf("a request that does not wait for a person: %v after %v", err, time.Since(begun))
 		}
 		if err := h.Insert(harvest.SiteBatch{Site: 1, Origin: paused.Origin, Tasks: tasks(paused.Origin, 2)}); err != nil {
@@ -63,7 +63,8 @@ func TestPause(t *testing.T) {
 		if err := <-got; err != nil {
 			t.Errorf("the request that waited: %v", err)
 		}
-		moment := harvest.UnlessPaused(t.Context())
+		before := time.Now()
+		moment := harvest.UnlessPaused(t.Context(), before)
 		go func() {
 			resp, err := (&http.Client{Transport: h.Transport(paused.Origin)}).Do(req.WithContext(moment)) // waits for the gap after that request
 			if err == nil {
@@ -77,6 +78,17 @@ func TestPause(t *testing.T) {
 		w.Forget()
 		if err := <-got; !errors.Is(err, harvest.ErrPaused) || len(w.Log()) > 0 {
 			t.Errorf("a request that was paused for a moment: %v, %v", err, w.Log())
+		}
+		var late answers
+		for _, chosen := range []time.Time{before, time.Now()} {
+			time.Sleep(time.Minute)
+			batch := &harvest.Batch{Sites: []harvest.SiteBatch{{Site: 1, Origin: paused.Origin, Tasks: tasks(paused.Origin, 3), Chosen: chosen}}}
+			if err := h.Run(t.Context(), once(batch), late.take); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := late.faults(); n[string(harvest.FaultStopped)] != 3 || n["404"] != 3 {
+			t.Errorf("answers %v, want 3 stopped, of the tasks that were chosen before the site was paused for a moment, and 3 not found", n)
 		}
 	})
 }
