@@ -304,6 +304,7 @@ func TestCopyStaysWithoutConfirmation(t *testing.T) {
 		}, []string{oldSite}, true, "is not fetched"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w, harvester := newHosts(t)
 				var log bytes.Buffer

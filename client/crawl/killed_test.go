@@ -23,7 +23,11 @@ import (
 // exit as by kill -9, or fail as on a full disk, after a number of transactions has begun.
 const killEnv = "PARLEY_TEST_KILLED"
 
-// crawlUntilKilled is that child. A negative number makes it fail with a full disk.
+// killedPages is how many pages that site has.
+const killedPages = 30
+
+// crawlUntilKilled is that child. A negative number makes it fail with a full disk. It ends without an error if it has all pages, and there
+// are no more transactions.
 func crawlUntilKilled(base, after string) error {
 	n, err := strconv.Atoi(after)
 	if err != nil {
@@ -43,6 +47,13 @@ func crawlUntilKilled(base, after string) error {
 	if err != nil {
 		return err
 	}
+	go func() {
+		for heldIn(col) < killedPages {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		os.Exit(0)
+	}()
 	err = running(col, base).Run(context.Background())
 	return errors.Join(err, col.Close())
 }
@@ -69,14 +80,12 @@ func heldIn(col *collection.Collection) (n int) {
 // pages in its next run, though the site announces nothing more: what was
 // applied of its manifest is stored together with the cursor.
 func TestKilledCrawlCompletesLater(t *testing.T) {
-	const pages = 30
 	files := map[string]string{"index.html": page("home")}
-	for i := range pages - 1 {
+	for i := range killedPages - 1 {
 		files[fmt.Sprintf("p%d.html", i)] = page(fmt.Sprint("page ", i))
 	}
 	site := sitetest.NewSite(t, files)
 	site.Watch()
-	rounds := 0
 	for _, how := range []struct {
 		name string
 		sign int
@@ -86,19 +95,7 @@ func TestKilledCrawlCompletesLater(t *testing.T) {
 				dir := t.TempDir()
 				child := exec.Command(os.Args[0])
 				child.Env, child.Dir = append(os.Environ(), killEnv+"="+site.Base+" "+strconv.Itoa(how.sign*n)), dir
-				ended := make(chan error, 1)
-				if err := child.Start(); err != nil {
-					t.Fatal(err)
-				}
-				go func() { ended <- child.Wait() }()
-				idle := false
-				select {
-				case <-ended:
-				case <-time.After(3 * time.Second): // there are no more transactions
-					child.Process.Kill()
-					<-ended
-					idle = true
-				}
+				idle := child.Run() == nil
 				col, err := openWith(filepath.Join(dir, "crawl"), nil)
 				if err != nil {
 					t.Fatalf("after transaction %d: %v", n, err)
@@ -107,9 +104,9 @@ func TestKilledCrawlCompletesLater(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				run := make(chan error, 1)
 				go func() { run <- running(col, site.Base).Run(ctx) }()
-				for deadline := time.Now().Add(20 * time.Second); heldIn(col) < pages; time.Sleep(10 * time.Millisecond) {
+				for deadline := time.Now().Add(20 * time.Second); heldIn(col) < killedPages; time.Sleep(10 * time.Millisecond) {
 					if time.Now().After(deadline) {
-						t.Errorf("ended at transaction %d: %d pages of %d are stored, before the second run %d", n, heldIn(col), pages, before)
+						t.Errorf("ended at transaction %d: %d pages of %d are stored, before the second run %d", n, heldIn(col), killedPages, before)
 						break
 					}
 				}
@@ -117,16 +114,16 @@ func TestKilledCrawlCompletesLater(t *testing.T) {
 				if err := errors.Join(<-run, col.Close()); err != nil {
 					t.Errorf("ended at transaction %d: %v", n, err)
 				}
-				if rounds++; idle || t.Failed() || before == pages {
+				if idle || t.Failed() || before == killedPages {
 					if n < 4 {
 						t.Errorf("only %d transactions were tried", n)
 					}
+					t.Log(n, "transactions")
 					break
 				}
 			}
 		})
 	}
-	t.Log(rounds, "rounds")
 }
 
 // killedChild is what TestMain runs in such a child.

@@ -327,7 +327,7 @@ func TestScopeChangesWhileTheCrawlerRuns(t *testing.T) {
 		}
 		one := opened(t, dir, w, func(o *crawl.Options) { o.Once, o.Revisits.Budget, o.Scope.Reject = false, "150", []string{"/old/"} })
 		defer one.Collection.Close()
-		runFor(t, one, 100*time.Hour, func(ctx context.Context) {
+		runFor(t, one, 58*time.Hour, func(ctx context.Context) {
 			pause.For(ctx, 5*time.Hour)
 			steered(t, one, func(s *steer.Steering) error { return s.SetScope(steer.Scope{Reject: []string{"/news/"}}) })
 			narrowed := time.Now()
