@@ -62,7 +62,7 @@ func (d *depot) toldAll(ref string) protocol.Message {
 // A teller is an open stream of a depot.
 type teller struct {
 	*depot
-	conn *wsconn.Conn
+	read func(context.Context) ([]byte, error)
 	at   protocol.Cursor
 }
 
@@ -83,7 +83,7 @@ func (d *depot) listen(after protocol.Cursor, more string, header ...string) *te
 	c, err := d.dial("after="+after.String()+more, wsconn.Options{}, header...)
 	d.Must(err)
 	d.Cleanup(func() { c.Close(1000, "") })
-	l := &teller{d, c, after}
+	l := &teller{d, read(d.Context(), c), after}
 	if m := l.next(); m.Kind != protocol.Hello || m.From != after {
 		d.Fatalf("%+v", m)
 	}
@@ -95,7 +95,7 @@ func (l *teller) next() protocol.Message {
 	l.Helper()
 	ctx, stop := context.WithTimeout(l.Context(), 15*time.Second)
 	defer stop()
-	b, err := l.conn.Read(ctx)
+	b, err := l.read(ctx)
 	l.Must(err)
 	m, err := protocol.ParseMessage(b)
 	l.Must(err)
@@ -489,7 +489,7 @@ func TestCompressedStream(t *testing.T) {
 	if c.Subprotocol() != protocol.SubprotocolZstd {
 		t.Fatalf("%s", c.Subprotocol())
 	}
-	packed, plain := &teller{d, c, begin}, d.listen(begin, "&as=page")
+	packed, plain := &teller{d, read(t.Context(), c), begin}, d.listen(begin, "&as=page")
 	if m := packed.next(); m.Kind != protocol.Hello {
 		t.Fatalf("%+v", m)
 	}

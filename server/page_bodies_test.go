@@ -137,7 +137,7 @@ func TestMessageLengthIsBounded(t *testing.T) {
 		}
 	}
 	d.Publish()
-	read := func(next func(at protocol.Cursor) []byte) {
+	follow := func(next func(at protocol.Cursor) []byte) {
 		t.Helper()
 		got, at := map[string]string{}, begin
 		for messages := 0; at != d.Journal.Head(); messages++ {
@@ -158,13 +158,13 @@ func TestMessageLengthIsBounded(t *testing.T) {
 			}
 		}
 	}
-	read(func(at protocol.Cursor) []byte {
+	follow(func(at protocol.Cursor) []byte {
 		_, b := d.ask("GET", "parley/changes?as=page&after="+at.String(), "", "")
 		return b
 	})
 	live := d.listen(begin, "&as=page")
-	read(func(protocol.Cursor) []byte {
-		b, err := live.conn.Read(t.Context())
+	follow(func(protocol.Cursor) []byte {
+		b, err := live.read(t.Context())
 		d.Must(err)
 		return b
 	})

@@ -42,10 +42,42 @@ func statusOf(err error) int {
 	return 0
 }
 
+// read returns a function that returns the next message of a stream. Messages are read as they come, so that pings are answered while the
+// test does something else.
+func read(ctx context.Context, c *wsconn.Conn) func(context.Context) ([]byte, error) {
+	came, end := make(chan []byte, 1000), error(nil)
+	go func() {
+		defer close(came)
+		for {
+			b, err := c.Read(ctx)
+			if end = err; err != nil {
+				return
+			}
+			select {
+			case came <- b:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func(ctx context.Context) ([]byte, error) {
+		select {
+		case b, ok := <-came:
+			if !ok {
+				return nil, end
+			}
+			return b, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // A listener is an open stream.
 type listener struct {
 	*site
 	conn *wsconn.Conn
+	read func(context.Context) ([]byte, error)
 	at   protocol.Cursor
 }
 
@@ -55,7 +87,7 @@ func (s *site) listen(after protocol.Cursor) *listener {
 	c, err := s.dial(after)
 	s.must(err)
 	s.Cleanup(func() { c.Close(1000, "") })
-	l := &listener{s, c, after}
+	l := &listener{s, c, read(s.Context(), c), after}
 	m := l.next()
 	if m.Kind != protocol.Hello || m.From != after || m.Manifest != base+"robots.rdf" || m.Head.IsZero() || m.Floor.IsZero() {
 		s.Errorf("%+v", m)
@@ -68,7 +100,7 @@ func (l *listener) next() protocol.Message {
 	l.Helper()
 	ctx, stop := context.WithTimeout(l.Context(), 10*time.Second)
 	defer stop()
-	b, err := l.conn.Read(ctx)
+	b, err := l.read(ctx)
 	l.must(err)
 	m, err := protocol.ParseMessage(b)
 	l.must(err)
@@ -158,7 +190,7 @@ func TestHeartbeat(t *testing.T) {
 			wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
 		w.must(err)
 		defer conn.Close(1000, "")
-		l := &listener{s, conn, s.cursor(0)}
+		l := &listener{s, conn, read(t.Context(), conn), s.cursor(0)}
 		for i := range 3 {
 			if m := l.next(); i == 0 && m.Kind != protocol.Hello || i > 0 && (m.Kind != protocol.Mark || m.To != s.cursor(0) || m.Head != s.cursor(0) || m.At.IsZero()) {
 				t.Errorf("%+v", m)
@@ -286,7 +318,7 @@ func TestShutdownSendsBye(t *testing.T) {
 		if m.Kind != protocol.Bye || m.Code != protocol.CloseShutdown || m.From != l.at || m.Retry <= 0 || m.Reason == "" {
 			t.Errorf("%+v at %v", m, l.at)
 		}
-		_, err := l.conn.Read(ctx)
+		_, err := l.read(ctx)
 		var bye *wsconn.CloseError
 		if !errors.As(err, &bye) || bye.Code != protocol.CloseShutdown {
 			t.Errorf("%v", err)
@@ -337,7 +369,7 @@ func TestSlowReaderIsDisconnected(t *testing.T) {
 	reading.Go(func() {
 		for b := []byte(nil); !bytes.Contains(b, []byte(last)); {
 			var err error
-			if b, err = good.conn.Read(t.Context()); err != nil {
+			if b, err = good.read(t.Context()); err != nil {
 				t.Errorf("the other reader: %v", err)
 				return
 			}

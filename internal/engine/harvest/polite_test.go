@@ -89,6 +89,9 @@ func TestPoliteness(t *testing.T) {
 		t.Run(o.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o.web.Seed = 7
+				if testing.Short() { // the race detector does not bear large bubbles
+					o.web.Sites = min(o.web.Sites, 220)
+				}
 				w := fakeweb.New(o.web)
 				defer w.Close()
 				h := newHarvester(w)
