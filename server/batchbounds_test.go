@@ -122,28 +122,31 @@ func TestBundlesAreBounded(t *testing.T) {
 		d.Write(fmt.Sprintf("large%d.html", i), string(page))
 	}
 	d.Publish()
-	ask := func() *http.Response {
+	ask := func() (*http.Response, error) {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", d.Base+"parley/batch?after="+from.String(), nil)
 		d.Must(err)
 		req.Header.Set("X-Forwarded-For", "192.0.2.7")
-		resp, err := http.DefaultClient.Do(req)
-		d.Must(err)
-		return resp
+		return http.DefaultClient.Do(req)
 	}
 	var open []*http.Response
 	for range 4 {
-		resp := ask()
+		resp, err := ask()
+		d.Must(err)
 		if resp.StatusCode != 200 {
 			t.Fatal(resp.Status)
 		}
 		open = append(open, resp)
 	}
-	resp := ask()
+	resp, err := ask()
+	d.Must(err)
 	if resp.Body.Close(); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("a fifth bundle at the same time: %s", resp.Status)
 	}
 	until(t, "those who do not read are cut off", func() bool {
-		resp := ask()
+		resp, err := ask()
+		if err != nil {
+			return false // on a busy machine the time is over before its first byte
+		}
 		resp.Body.Close()
 		return resp.StatusCode == 200
 	})
