@@ -26,7 +26,6 @@ func TestContentsAfterCatchingUp(t *testing.T) {
 		{protocol.AsPage, false, 0},
 	} {
 		t.Run(fmt.Sprintf("%s, pulled %v", c.as, c.pulled), func(t *testing.T) {
-			t.Parallel() // they mostly wait
 			x := newTeller(t, pages, func(m *crawl.Copy) { m.As, m.NoStream = c.as, c.pulled })
 			x.start()
 			x.settled()
