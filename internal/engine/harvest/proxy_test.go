@@ -182,7 +182,9 @@ func TestProxyRefuses(t *testing.T) {
 	} {
 		m := newMiddleman(t, answer)
 		h := through(t, "http://"+m.Addr().String(), "")
-		h.Options.ConnectTimeout = 500 * time.Millisecond
+		if want == "deadline exceeded" {
+			h.Options.ConnectTimeout = 500 * time.Millisecond
+		}
 		a := fetched(t, h, "http://www.example.com")
 		if a.Status != 0 || a.Err == nil || !strings.Contains(a.Err.Error(), want) || !strings.Contains(a.Err.Error(), "proxy 127.0.0.1:") {
 			t.Errorf("%.60q: %d %q %v, want %s", answer, a.Status, a.Fault, a.Err, want)
