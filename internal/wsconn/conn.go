@@ -133,6 +133,10 @@ func (e *CloseError) Error() string {
 // the error is that of ctx.
 func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
+		c.cut()
+		if c.readErr == nil {
+			c.readErr = net.ErrClosed
+		}
 		return nil, err
 	}
 	if c.readErr != nil {

@@ -272,17 +272,22 @@ func TestPeerThatBreaksTheProtocol(t *testing.T) {
 }
 
 func TestCancelRead(t *testing.T) {
-	c := dial(t, serve(t, wsconn.Options{Subprotocols: []string{subprotocol}}, echo), wsconn.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Millisecond, cancel)
-	if _, err := c.Read(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled read: %v", err)
-	}
-	if _, err := c.Read(t.Context()); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("read after a cancelled one: %v", err)
-	}
-	if err := c.Write(t.Context(), []byte("x")); err == nil {
-		t.Error("write on a connection that was cut succeeded")
+	for _, after := range []time.Duration{0, time.Millisecond} { // before the read, and during it
+		c := dial(t, serve(t, wsconn.Options{Subprotocols: []string{subprotocol}}, echo), wsconn.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		if after == 0 {
+			cancel()
+		}
+		time.AfterFunc(after, cancel)
+		if _, err := c.Read(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled read: %v", err)
+		}
+		if _, err := c.Read(t.Context()); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("read after a cancelled one: %v", err)
+		}
+		if err := c.Write(t.Context(), []byte("x")); err == nil {
+			t.Error("write on a connection that was cut succeeded")
+		}
 	}
 }
 
