@@ -66,7 +66,7 @@ var ours = map[string][]string{
 	"internal/sim":                 {"internal/engine/fresh", "internal/engine/frontier", "internal/engine/poll", "internal/engine/trust", "internal/coding"},
 	"internal/sim/order":           {"protocol", "internal/engine/frontier", "internal/graph"},
 	"internal/sim/batch":           {"internal/engine/frontier", "internal/graph"},
-	"client/crawl/internal/rank":   {"protocol", "client/collection", "internal/engine/frontier", "internal/pause"},
+	"client/crawl/internal/rank":   {"protocol", "client/collection", "internal/engine/frontier", "internal/graph", "internal/pause"},
 	"internal/engine/trust":        {"protocol"},
 	"internal/engine/steer":        {"protocol"},
 	"client/index":                 {"internal/html"},
@@ -136,6 +136,7 @@ var theirs = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/textual"},
 	"cel.dev/cel-go":                                  {"server/cel"},
 	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/internal/describe
+	"gonum.org/v1/gonum":                              {}, // the tests of internal/graph
 }
 
 // free packages may import anything of ours: they are wiring, programs to read, or measurements.

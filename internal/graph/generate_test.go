@@ -168,10 +168,3 @@ func BenchmarkGenerate(b *testing.B) {
 		graph.Generate(graph.Model{Pages: 1_000_000, Hosts: 50_000, Seed: 1})
 	}
 }
-
-func BenchmarkPagerank(b *testing.B) {
-	g := graph.Generate(graph.Model{Pages: 90_000, Hosts: 33, Links: 38, Seed: 1})
-	for b.Loop() {
-		g.Pagerank(graph.Pagerank{})
-	}
-}

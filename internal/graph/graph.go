@@ -1,14 +1,19 @@
 // Package graph holds the links of a web, to simulate a crawl of it: graphs that were recorded, graphs of the WebGraph framework, and
-// generated ones. Ranks of pages are computed here, too.
+// generated ones. What follows from links is computed here, too: ranks of pages and sites, hubs and authorities, components, the bow-tie.
 //
 // Pages and hosts are numbered from 0. A graph may have up to 2^32-1 pages and as many links, and needs 4 bytes for each link.
 package graph
 
 import (
 	"cmp"
-	"slices"
+	"iter"
 	"strings"
 )
+
+// Links are links as an algorithm reads them: pages, in increasing order, each with the pages that it links to. Pages without links may
+// be left out. An algorithm that goes in steps reads them once a step, and so they may come from a disk. A slice is valid until the next
+// page is read.
+type Links = iter.Seq2[uint32, []uint32]
 
 // A Graph is a web at one moment. The links of all pages lie in one slice, one page after the other. It is not changed once made, and
 // so many goroutines may read it.
@@ -26,6 +31,17 @@ func (g *Graph) Len() int { return max(len(g.First)-1, 0) }
 
 // Links returns the pages that page i links to. The slice is the graph's own.
 func (g *Graph) Links(i uint32) []uint32 { return g.To[g.First[i]:g.First[i+1]:g.First[i+1]] }
+
+// All returns all links.
+func (g *Graph) All() Links {
+	return func(yield func(uint32, []uint32) bool) {
+		for i := range uint32(g.Len()) {
+			if to := g.Links(i); len(to) > 0 && !yield(i, to) {
+				return
+			}
+		}
+	}
+}
 
 // Starts returns the page of each host with which a crawl begins, in the order of the hosts: "/" or "/index.html"; else the page with the
 // fewest slashes in its path, then the shortest path, then the lowest number. Without paths it is the host's first page.
@@ -61,26 +77,17 @@ func slashes(path string) int {
 // Reachable returns the graph of the pages that can be reached by links from the given ones, and these themselves. Pages and hosts are
 // numbered anew, in the order in which they were.
 func (g *Graph) Reachable(from []uint32) *Graph {
-	reached := make([]bool, g.Len())
 	var pages []uint32
-	reach := func(list []uint32) {
-		for _, i := range list {
-			if !reached[i] {
-				reached[i] = true
-				pages = append(pages, i)
-			}
-		}
-	}
-	reach(from)
 	links := 0
-	for k := 0; k < len(pages); k++ {
-		reach(g.Links(pages[k]))
-		links += len(g.Links(pages[k]))
+	for i, ok := range reached(from, g) {
+		if ok {
+			pages = append(pages, uint32(i))
+			links += len(g.Links(uint32(i)))
+		}
 	}
 	if len(pages) == 0 {
 		return &Graph{}
 	}
-	slices.Sort(pages)
 
 	number, used := make([]uint32, g.Len()), make([]bool, len(g.Hosts))
 	for k, i := range pages {

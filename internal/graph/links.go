@@ -50,13 +50,18 @@ func OfLinks(links iter.Seq2[[2]string, error]) (*Graph, error) {
 	}
 	slices.Sort(pairs)
 	pairs = slices.Compact(pairs)
-	g.First, g.To = make([]uint32, len(pages)+1), make([]uint32, len(pairs))
+	g.link(len(pages), pairs)
+	return g, nil
+}
+
+// link gives a graph so many pages, and their links: pairs of pages in 32 bits each, in order.
+func (g *Graph) link(pages int, pairs []uint64) {
+	g.First, g.To = make([]uint32, pages+1), make([]uint32, len(pairs))
 	for i, pair := range pairs {
 		g.First[pair>>32+1]++
 		g.To[i] = uint32(pair)
 	}
-	for i := range g.Len() {
+	for i := range pages {
 		g.First[i+1] += g.First[i]
 	}
-	return g, nil
 }

@@ -56,7 +56,16 @@ func (w *Web) DrawHistory(pages, rank float64, seed uint64) []float64 {
 	for _, p := range take(low) {
 		old[p] = true
 	}
-	ranks := w.Graph.Pagerank(graph.Pagerank{Known: func(p uint32) bool { return old[p] }})
+	earlier := &graph.Graph{First: make([]uint32, 1, n+1)}
+	for i := range uint32(n) {
+		for _, j := range w.Graph.Links(i) {
+			if old[i] && old[j] {
+				earlier.To = append(earlier.To, j)
+			}
+		}
+		earlier.First = append(earlier.First, uint32(len(earlier.To)))
+	}
+	ranks := earlier.Pagerank(graph.Pagerank{Known: func(p uint32) bool { return old[p] }})
 	for i := range ranks {
 		if ranks[i] *= pages; !old[i] {
 			ranks[i] = -1

@@ -293,8 +293,14 @@ func (c *crawl) learn() error {
 	if !c.run.ranking() || c.learned%c.run.Every != 0 {
 		return nil
 	}
-	c.ranks = g.Pagerank(graph.Pagerank{Tolerance: 1e-7, Start: c.ranks,
-		Crawled: func(p uint32) bool { return c.pages.fetched[p] }, Known: func(p uint32) bool { return c.pages.depth[p] >= 0 }})
+	o := graph.Pagerank{Tolerance: 1e-7, Start: c.ranks, Known: func(p uint32) bool { return c.pages.depth[p] >= 0 }}
+	c.ranks = o.Ranks(g.Len(), func(yield func(uint32, []uint32) bool) {
+		for p, fetched := range c.pages.fetched {
+			if fetched && !yield(uint32(p), g.Links(uint32(p))) {
+				return
+			}
+		}
+	})
 	return c.front.SetRanks(c.pages.ranked(func(p uint32) float64 { return c.ranks[p] }))
 }
 
