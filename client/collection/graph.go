@@ -57,8 +57,8 @@ func (c *Collection) Graph(yield func(from frontier.PageID, to []frontier.PageID
 	return nil
 }
 
-// SetRanks sets the link scores of pages, and with them their values and ranks in the queue, in transactions
-// of bounded size. It returns the ready entries whose rank has changed.
+// SetRanks sets the link scores of pages, but for those below 0, and values all these pages anew, and so their ranks in the queue, in
+// transactions of bounded size. It returns the ready entries whose rank has changed.
 func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]frontier.Entry, error) {
 	const atOnce = 1000
 	var ready []frontier.Entry
@@ -74,10 +74,15 @@ func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]fron
 				if err != nil {
 					return err
 				}
-				if w != nil && w.Rank != values[i] {
-					w.Rank = queue.Sane(values[i])
-					u.place(w)
+				if w == nil {
+					continue
 				}
+				before, value, rank := w.Rank, w.Value, w.rank
+				if values[i] >= 0 {
+					w.Rank = queue.Sane(values[i])
+				}
+				u.place(w)
+				w.dirty = w.Rank != before || w.Value != value || w.rank != rank
 			}
 			return nil
 		})

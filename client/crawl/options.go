@@ -54,13 +54,14 @@ type Options struct {
 		Score        string  // weights of a page's quality, such as depth=1,static=0.5; empty: those of DefaultQuality
 		History      string  // file of ranks or scores of pages, or the directory of an earlier crawl, see rank.ReadHistory; empty: none
 		PagerankJump float64 // probability of going to any page instead of along a link, between 0 and 1
-		RankEvery    int     // pages fetched between two computations of Pagerank; 0: an hour, and 10,000 pages if Strategy is batch-pagerank or partial-pagerank
+		RankEvery    int     // pages fetched between two computations of Pagerank and other scores by links; 0: an hour, and 10,000 pages if Strategy is batch-pagerank or partial-pagerank
 		Batch        int     // pages that are selected at a time; at most RankEvery for these two
 		SameSite     int     // pages of one site among them, at most
 		Round        int     // pages that a site contributes before the next one; 0: as long as it is the first by Strategy
 		Batches      string  // directory for a file of each batch; empty: none
 
 		earlier *rank.History // History, once Open has read it
+		links   *rank.Scores  // what Score weighs of links, from Open on
 	}
 
 	// Revisits says when pages are fetched again. Policy decides which of them count: the fields up to

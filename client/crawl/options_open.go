@@ -54,7 +54,8 @@ func (o *Options) Open(ctx context.Context) (*Crawler, error) {
 	} else if err != nil {
 		return nil, wrong("%s: %v", field("History"), err)
 	}
-	o, c.settings.Quality.Earlier = &with, with.Order.earlier
+	with.Order.links = &rank.Scores{}
+	o, c.settings.Quality.Earlier, c.settings.Quality.Links = &with, with.Order.earlier, with.Order.links
 	stored.Quality = c.settings.Quality.Of
 	col, err := collection.Open(into, stored)
 	if err != nil {
@@ -221,7 +222,7 @@ func (o *Options) order(c *settings) (err error) {
 	if c.Quality, err = rank.ParseQuality(order.Score); err != nil {
 		return wrong("%s: %v", field("Score"), err)
 	}
-	c.Quality.Earlier = order.earlier
+	c.Quality.Earlier, c.Quality.Links = order.earlier, order.links
 	_, byRanks := c.Strategy.(frontier.Sharer)
 	switch {
 	case byRanks && (o.Collection.NoLinks || o.Sources.NoParse):
@@ -232,10 +233,10 @@ func (o *Options) order(c *settings) (err error) {
 		return wrong("%s %s weighs ranks from outside: add %s", field("Score"), order.Score, field("History"))
 	case order.History != "" && !byRanks && c.Quality.History == 0:
 		return wrong("%s %s does not use the ranks of %s: add history=1 to %s", field("Strategy"), order.Strategy, field("History"), field("Score"))
-	case c.Quality.Pagerank > 0 && (o.Collection.NoLinks || o.Sources.NoParse):
+	case c.Quality.ByLinks() && (o.Collection.NoLinks || o.Sources.NoParse):
 		return wrong("%s %s needs links: remove %s and %s", field("Score"), order.Score, field("NoLinks"), field("NoParse"))
-	case order.RankEvery > 0 && c.Quality.Pagerank == 0 && !rank.ByPagerank(order.Strategy):
-		return wrong("%s %d computes nothing that is used: choose %s batch-pagerank or partial-pagerank, or add pagerank=1 to %s", field("RankEvery"), order.RankEvery, field("Strategy"), field("Score"))
+	case order.RankEvery > 0 && !c.Quality.ByLinks() && !rank.ByPagerank(order.Strategy):
+		return wrong("%s %d computes nothing that is used: choose %s batch-pagerank or partial-pagerank, or add pagerank=1, weighted=1, hub=1, authority=1 or siterank=1 to %s", field("RankEvery"), order.RankEvery, field("Strategy"), field("Score"))
 	case order.RankEvery < 0:
 		return bad("RankEvery", order.RankEvery, "0 or more")
 	case order.Round < 0:

@@ -161,6 +161,64 @@ func TestHistoryOfKnownPages(t *testing.T) {
 	})
 }
 
+// fetchedAgain crawls a Web, and then by a score all its pages again, so late that it hardly matters when they were fetched. A crawl of a second
+// in between, which is long enough for the score and too short for pages, has ordered them.
+func fetchedAgain(t *testing.T, w *fakeweb.Web, pages map[string][]string, score string) []string {
+	t.Helper()
+	dir := filepath.Join(scratch(t), "crawl")
+	set := func(o *crawl.Options) {
+		o.Order.Strategy, o.Order.Score, o.Order.Batch, o.Fetch.InFlight, o.Fetch.MinInFlight = "profit", score, 1, 1, 1
+	}
+	fetchedBy(t, dir, w, pages, set)
+	time.Sleep(300 * 24 * time.Hour)
+	fetchedBy(t, dir, w, pages, func(o *crawl.Options) {
+		set(o)
+		o.Stop.After = time.Second
+	})
+	return fetchedBy(t, dir, w, pages, set)
+}
+
+// Each score by links alone orders the pages that wait, as soon as it is computed (V14).
+func TestScoresByLinks(t *testing.T) {
+	pages := map[string][]string{
+		"/": {"/a.html", "/b.html", "/c.html"}, "/a.html": {"/x.html"}, "/b.html": {"/x.html", "/y.html", "/z.html"}, "/c.html": {"/x.html", "/y.html"},
+		"/x.html": nil, "/y.html": nil, "/z.html": nil,
+	}
+	for score, want := range map[string]string{"static=1": "", "pagerank=1": "x y", "weighted=1": "x y", "authority=1": "x y z", "hub=1": "b c a"} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := linkedWeb(pages)
+			defer w.Close()
+			got := strings.NewReplacer(".html", "", "/", "").Replace(strings.Join(fetchedAgain(t, w, pages, score), " "))
+			if !strings.HasPrefix(got, want) {
+				t.Errorf("%s: the order is %s, want %s first", score, got, want)
+			}
+		})
+	}
+}
+
+// By Siterank the pages of the site to which most sites link come first (V14).
+func TestSiterank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
+		defer w.Close()
+		pages, linked := map[string][]string{}, ""
+		for _, site := range []string{"c", "b", "a"} { // a links to b and c, and b to c
+			here := map[string][]string{"/": {}}
+			for i := range 4 {
+				path := fmt.Sprintf("/%s%d.html", site, i)
+				here["/"], here[path], pages[path] = append(here["/"], path), []string{"/"}, nil
+			}
+			here["/"] = append(here["/"], strings.Fields(linked)...)
+			linked += linkedSite(w, here).Origin + "/ "
+		}
+		got := fetchedAgain(t, w, pages, "siterank=1")
+		sites := func(a, b string) int { return strings.Compare(b[:2], a[:2]) }
+		if len(got) != len(pages) || !slices.IsSortedFunc(got, sites) {
+			t.Errorf("the order is %v, want the pages of c, then of b, then of a", got)
+		}
+	})
+}
+
 // A crawl that goes on with the ranks of another history forgets those of the first: a page that the new one lacks has no rank.
 func TestAnotherHistory(t *testing.T) {
 	pages := map[string][]string{"/": {"/a.html", "/b.html", "/c.html", "/d.html"}, "/a.html": nil, "/b.html": nil, "/c.html": nil, "/d.html": nil}

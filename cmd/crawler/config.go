@@ -56,7 +56,7 @@ var seedRows = []seedRow{
 	{"G35", "last-modified: ignore before", "1993", "dates-from", ""},
 	{"G36", "last-modified in the future", "24 h", "dates-ahead", "up to that is now, more is ignored"},
 	{"G37", "session inactivity", "30 min", "", "the same in crawler simulate browsing --log"},
-	{"G38", "Pagerank jump probability", "0.15", "pagerank-jump", "for --score with pagerank, and for --strategy batch-pagerank or partial-pagerank"},
+	{"G38", "Pagerank jump probability", "0.15", "pagerank-jump", "for --score with pagerank, weighted or siterank, and for --strategy batch-pagerank or partial-pagerank"},
 	{"G39", "objects per keep-alive connection", "100", "per-connection", ""},
 	{"G39", "keep-alive idle timeout", "15 s", "idle-timeout", ""},
 	{"G40", "manifest regeneration", "daily", "", "set by cron, which runs rdfgen"},

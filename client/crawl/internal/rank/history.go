@@ -38,7 +38,7 @@ const longestLine = 1 << 20
 // ReadHistory reads the ranks of at most so many pages from a path; nil if that is empty. In a file each line is a URL and its rank, with
 // spaces between, or an object of JSON with the fields url and rank, as "crawler pages --format json" prints; empty lines, and those that
 // begin with #, are skipped. If a URL comes twice the first line counts. For the directory of a collection, which no other process may
-// write to, the ranks are the Pagerank of its pages, 1 for the average page; jump is that of pages. An error names the line.
+// write to, the ranks are the Pagerank of its pages, 1 for the average page; jump is that of graph.Pagerank. An error names the line.
 func ReadHistory(ctx context.Context, path string, most int, jump float64) (*History, error) {
 	if path == "" {
 		return nil, nil
@@ -129,7 +129,7 @@ func rankAll(ctx context.Context, dir string, jump float64, add func(url string,
 		return err
 	}
 	defer func() { err = errors.Join(err, col.Close()) }()
-	ranks, err := pages(ctx, col, jump)
+	ranks, err := storedBy(ctx, col).pagerank(jump)
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func TestHistoryOfACollection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := dense([][]int32{{1, 2}, nil, nil}, .15)
+	want := []float64{1 / 3.85, 1.425 / 3.85, 1.425 / 3.85} // these two have what the first has, and half of .85 of it
 	for i, path := range []string{"", "a", "b"} {
 		if got := ranked(h, base+path); math.Abs(got-3*want[i]) > 1e-4 {
 			t.Errorf("/%s has %v, want %v", path, got, 3*want[i])

@@ -17,13 +17,13 @@ import (
 type Settings struct {
 	Strategy frontier.Strategy
 	Quality  Quality // with the History, if there is one
-	Jump     float64 // of Pagerank, see pages
-	Every    int     // how many pages are fetched between two computations of Pagerank; 0 means that an hour passes
+	Jump     float64 // of Pagerank, see graph.Pagerank
+	Every    int     // how many pages are fetched between two computations of scores by links; 0 means that an hour passes
 	Log      *slog.Logger
 }
 
-// Ranks gives the pages of a running crawl their ranks, in the frontier and in the collection: Pagerank of the pages known so far (L04, L05, K02),
-// the ranks of a History, and what fetched pages pass on along their links. Nil is for a crawl without a frontier, and does nothing.
+// Ranks gives the pages of a running crawl their ranks, in the frontier and in the collection: Pagerank and other scores by the links of
+// the pages known so far (L04, L05, K02, V14), the ranks of a History, and what fetched pages pass on along their links. Nil is for a crawl without a frontier, and does nothing.
 type Ranks struct {
 	Settings
 	col   *collection.Collection
@@ -74,6 +74,11 @@ func New(ctx context.Context, col *collection.Collection, front *frontier.Fronti
 	return r, cmp.Or(failed, err)
 }
 
+// byLinks reports whether the quality of pages depends on all links.
+func (r *Ranks) byLinks() bool {
+	return r.Quality.Pagerank > 0 || r.Quality.Links != nil && r.Quality.scored() > 0
+}
+
 // Begin computes Pagerank if it is the order, before the crawl selects any page. It reports whether Keep is to be called.
 func (r *Ranks) Begin(ctx context.Context) (again bool, err error) {
 	if r == nil {
@@ -82,7 +87,7 @@ func (r *Ranks) Begin(ctx context.Context) (again bool, err error) {
 	if r.ranked = r.orders; r.orders {
 		err = r.compute(ctx)
 	}
-	return r.orders || r.Quality.Pagerank > 0, err
+	return r.orders || r.byLinks(), err
 }
 
 // Found hands over the ranks of new pages in the History. It is called before the frontier learns of the pages.
@@ -136,7 +141,7 @@ func (r *Ranks) Learn(done *collection.Committed) error {
 	return nil
 }
 
-// Keep computes Pagerank at once, unless Begin has, and then again and again until ctx ends: after Every pages, or when the computation
+// Keep computes Pagerank and the other scores at once, unless Begin has, and then again and again until ctx ends: after Every pages, or when the computation
 // before has ended if that takes longer. The crawl goes on meanwhile (V12). It calls ranked each time.
 func (r *Ranks) Keep(ctx context.Context, ranked func()) {
 	for ; ctx.Err() == nil; r.wait(ctx) {
@@ -161,23 +166,37 @@ func (r *Ranks) wait(ctx context.Context) {
 	}
 }
 
-// compute ranks all pages by Pagerank.
-func (r *Ranks) compute(ctx context.Context) error {
-	ranks, err := pages(ctx, r.col, r.Jump)
-	if err != nil {
-		return err
+// compute ranks all pages by their links.
+func (r *Ranks) compute(ctx context.Context) (err error) {
+	links := storedBy(ctx, r.col)
+	if r.Quality.Links != nil && r.Quality.scored() > 0 {
+		now, err := links.scores(&r.Quality, r.Jump)
+		if err != nil {
+			return err
+		}
+		r.Quality.Links.now.Store(now)
+	}
+	var ranks []float32
+	if r.orders || r.Quality.Pagerank > 0 {
+		if ranks, err = links.pagerank(r.Jump); err != nil {
+			return err
+		}
 	}
 	from := func(first, n int) iter.Seq2[frontier.PageID, float32] {
 		return func(yield func(frontier.PageID, float32) bool) {
-			for i, x := range ranks[first:min(first+n, len(ranks))] {
-				if !yield(frontier.PageID(first+i+1), x) {
+			for i := first; i < min(first+n, links.pages); i++ {
+				rank := float32(-1) // it is not known, and the value is
+				if i < len(ranks) {
+					rank = ranks[i]
+				}
+				if !yield(frontier.PageID(i+1), rank) {
 					return
 				}
 			}
 		}
 	}
-	if r.Quality.Pagerank > 0 {
-		moved, err := r.col.SetRanks(from(0, len(ranks)))
+	if r.byLinks() {
+		moved, err := r.col.SetRanks(from(0, links.pages))
 		r.front.Add(moved)
 		if err != nil {
 			return err
