@@ -25,7 +25,7 @@ func (s *Scanner) AsBrowser(base string, ref []byte) []byte {
 	}
 	ref, _, _ = bytes.Cut(ref, []byte("#"))
 	before, query, asks := bytes.Cut(ref, []byte("?"))
-	if text := s.served.toUTF8(before); len(text) > 0 {
+	if text := s.page.served.toUTF8(before); len(text) > 0 {
 		before = text
 	}
 	path := strings.ReplaceAll(string(before), `\`, "/")

@@ -29,6 +29,7 @@ const (
 	Feed                  // link rel=alternate to RSS, Atom or JSON Feed
 	Sitemap               // link rel=sitemap
 	Manifest              // link to an RDF document
+	Media                 // of Embedded: no script, and not from a link; only in Embeds
 )
 
 // A Ref is a reference as written on a page, with entities decoded, and without its fragment, surrounding

@@ -12,7 +12,7 @@ type Scanner struct {
 	// Charset is the charset in the next page's Content-Type, empty if none. Only the title and the paths of references need it.
 	Charset string
 
-	// Embedded asks for references to embedded resources, too.
+	// Embedded asks for references to embedded resources, too. Embeds has them if its own field Wanted asks for them.
 	Embedded bool
 
 	// Contents asks for Content, and MainText for Text.
@@ -21,12 +21,18 @@ type Scanner struct {
 	// What the last page has, for the caller to read.
 	Head    head
 	Refs    references
+	Embeds  embeds
 	Content content
 	Text    text
 
-	page   source
-	served served  // the page before toUTF8
-	at     nesting // unless the page is read strictly: then Text keeps track
+	page source
+	at   nesting // unless the page is read strictly: then Text keeps track
+}
+
+// Embeds are the references to embedded resources.
+type embeds struct {
+	references
+	Wanted bool
 }
 
 // A nesting is where in a page a crawler reads.
@@ -62,10 +68,13 @@ func (s *Scanner) Plain(text []byte) {
 }
 
 func (s *Scanner) reset(page []byte) {
-	s.served = served{page: page, declared: s.Charset}
 	s.page.reset(toUTF8(page))
+	s.page.served = served{page: page, declared: s.Charset}
 	s.Head = head{}
 	s.Refs.reset()
+	if s.Embeds.Wanted {
+		s.Embeds.reset()
+	}
 	s.Content.Words, s.Content.gap = s.Content.Words[:0], false
 	s.Text.reset()
 	s.at = nesting{}
@@ -231,7 +240,7 @@ func (s *Scanner) raw(e element, i int, title bool) int {
 		in = inRaw
 	}
 	if title {
-		s.Head.Title = plain(s.page.decode(s.served.toUTF8(text), in))
+		s.Head.Title = plain(s.page.decode(s.page.served.toUTF8(text), in))
 	} else if s.readsText() {
 		s.Text.words(s.page.decode(text, in))
 	}
@@ -279,12 +288,12 @@ func (s *Scanner) take(t tag, hidden, template bool) {
 		switch kind, ok := linkKind(rel, p.value(attrType)); {
 		case !ok, p.strict && rel&relPages == 0:
 		case kind == Embedded:
-			s.embed(attrHref)
+			s.embed(attrHref, Embedded)
 		default:
 			s.follow(attrHref, kind, rel)
 		}
 	case tagImg:
-		s.embed(attrSrc)
+		s.embed(attrSrc, Media)
 		if s.reads() {
 			s.Content.target(p.value(attrSrc))
 			if alt := p.value(attrAlt); alt != nil {
@@ -294,20 +303,22 @@ func (s *Scanner) take(t tag, hidden, template bool) {
 			}
 		}
 		s.embedSet()
-	case tagScript, tagEmbed:
-		s.embed(attrSrc)
+	case tagScript:
+		s.embed(attrSrc, Embedded)
+	case tagEmbed:
+		s.embed(attrSrc, Media)
 	case tagVideo:
-		s.embed(attrSrc)
-		s.embed(attrPoster)
+		s.embed(attrSrc, Media)
+		s.embed(attrPoster, Media)
 	case tagSource:
-		s.embed(attrSrc)
+		s.embed(attrSrc, Media)
 		s.embedSet()
 	case tagInput:
 		if bytes.EqualFold(p.value(attrType), []byte("image")) {
-			s.embed(attrSrc)
+			s.embed(attrSrc, Media)
 		}
 	case tagObject:
-		s.embed(attrData)
+		s.embed(attrData, Media)
 	}
 }
 
@@ -324,21 +335,32 @@ func (s *Scanner) follow(a attrID, kind Kind, rel rels) {
 	s.Refs.add(ref, kind, rel&relNoFollow != 0)
 }
 
-func (s *Scanner) embed(a attrID) {
-	if s.Embedded {
-		s.embedRef(s.page.value(a))
+func (s *Scanner) embed(a attrID, kind Kind) {
+	if s.Embedded || s.Embeds.Wanted {
+		s.embedRef(s.page.value(a), kind)
 	}
 }
 
-func (s *Scanner) embedRef(ref []byte) {
-	if ref = s.page.clean(ref); len(ref) < 5 || string(ref[:5]) != "data:" {
+func (s *Scanner) embedRef(ref []byte, kind Kind) {
+	if isData(ref) { // before it is read to its end
+		return
+	}
+	if ref = s.page.clean(ref); isData(ref) {
+		return
+	}
+	if s.Embedded {
 		s.Refs.add(ref, Embedded, false)
 	}
+	if s.Embeds.Wanted {
+		s.Embeds.add(ref, kind, false)
+	}
 }
+
+func isData(ref []byte) bool { return len(ref) >= 5 && string(ref[:5]) == "data:" }
 
 // embedSet adds the images of a srcset.
 func (s *Scanner) embedSet() {
-	if !s.Embedded {
+	if !s.Embedded && !s.Embeds.Wanted {
 		return
 	}
 	for set := s.page.value(attrSrcset); len(set) > 0; {
@@ -357,7 +379,7 @@ func (s *Scanner) embedSet() {
 		} else {
 			set = nil
 		}
-		s.embedRef(ref)
+		s.embedRef(ref, Media)
 	}
 }
 

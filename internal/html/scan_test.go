@@ -97,6 +97,48 @@ func TestScanRefs(t *testing.T) {
 	}
 }
 
+// What is embedded is the same apart and among the other references, where a link to it counts more, and changes nothing else.
+func TestScanEmbeddedApart(t *testing.T) {
+	const page = `<link rel=stylesheet href=c><link rel=preload href=i><script src=s></script><img src=i#x srcset="a 1x, i 2x"><video src=v poster=p><source src=o></video>
+<audio src=u><embed src=e><object data=d></object><input type=image src=n><img src=data:x><img src=" data:y"><img src="&#32;z&amp;"><template><img src=no></template><a href=a><a href=l>`
+	for _, embedded := range []bool{false, true} {
+		s := &html.Scanner{Contents: true, Embedded: embedded}
+		s.Scan([]byte(page))
+		without := refs(s) + string(s.Content.Words)
+		s.Embeds.Wanted = true
+		s.Scan([]byte(page))
+		if got := refs(s) + string(s.Content.Words); got != without {
+			t.Errorf("embedded %v: %q, want %q", embedded, got, without)
+		}
+		s.Refs.List = s.Embeds.List
+		if got, want := refs(s), "4:c 8:i 4:s 8:a 8:v 8:p 8:o 8:u 8:e 8:d 8:n 8:z&"; got != want {
+			t.Errorf("embedded %v: %s, want %s", embedded, got, want)
+		}
+	}
+	s := new(html.Scanner)
+	s.Embeds.Wanted = true
+	for _, page := range []string{page, "<img src=i>"} {
+		s.Scan([]byte(page))
+	}
+	if s.Refs.List = s.Embeds.List; refs(s) != "8:i" {
+		t.Errorf("of another page: %s", refs(s))
+	}
+}
+
+// What is embedded is bounded as links are, without taking their room.
+func TestScanManyEmbedded(t *testing.T) {
+	var b strings.Builder
+	for i := range html.MaxLinks + 100 {
+		fmt.Fprintf(&b, "<img src=%d>", i)
+	}
+	s := new(html.Scanner)
+	s.Embeds.Wanted = true
+	s.Scan([]byte(b.String() + "<a href=x>"))
+	if len(s.Embeds.List) != html.MaxLinks || refs(s) != "0:x" {
+		t.Errorf("%d embedded, and %s", len(s.Embeds.List), refs(s))
+	}
+}
+
 func TestScanBounds(t *testing.T) {
 	var b strings.Builder
 	for i := range html.MaxLinks + 100 {
@@ -389,6 +431,7 @@ func broken(r *rand.Rand, page []byte, parts []string) []byte {
 func TestScanHostilePages(t *testing.T) {
 	for name, page := range hostilePages() {
 		s := html.Scanner{Contents: true, Embedded: true, MainText: true}
+		s.Embeds.Wanted = true
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range 2 { // it keeps its memory

@@ -55,7 +55,8 @@ var nameByte = func() (t [256]uint8) {
 
 // A source is the bytes of the page being read, and the attributes of the tag read last.
 type source struct {
-	bytes []byte
+	bytes  []byte
+	served served // the page before toUTF8
 
 	// strict reads as browsers do that run scripts: there is no markup in a <noscript>, and a quote that is
 	// never closed loses the rest of the page. References stay as written.

@@ -16,6 +16,8 @@ func TestCharsetOfTitles(t *testing.T) {
 		{"text/html;charset=koi8-r", "CafИ"},
 		{"text/html", "Café"},
 		{"text/html; charset=", "Café"},
+		{"text/html;,", "Café"},
+		{"text/html;,;,x,;charset=koi8-r", "CafИ"},
 	} {
 		var p gather.Page
 		if err := g.Read(&p, "https://a.example/", http.Header{"Content-Type": {c.typ}}, []byte("<title>Caf\xe9</title><p>x")); err != nil || p.Title != c.want {

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/parleyweb/parley/internal/engine/references"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/urlref"
 	"github.com/parleyweb/parley/protocol"
@@ -75,6 +76,10 @@ type Page struct {
 	// Pairs are hashes of half of the pairs of consecutive words, if requested; valid until the next Read.
 	// A link between two words separates them.
 	Pairs []uint32
+
+	// References are counts of what the Links lead to and of what the page embeds, if requested, as package references encodes them; nil if
+	// there are none. They stay valid.
+	References []byte
 }
 
 // A Gatherer parses pages, one at a time; each goroutine needs its own. It
@@ -94,14 +99,23 @@ type Gatherer struct {
 	// Pairs computes the word pairs of HTML pages.
 	Pairs bool
 
+	// References counts what pages refer to.
+	References bool
+
 	scan      html.Scanner
 	base      urlref.Base
-	arena     []byte // the URLs of all links, concatenated
-	ends      []int  // the end of each URL in arena
-	seen      map[uint64]int32
-	seed      maphash.Seed
+	urls      urls       // of the links, and then of what is embedded
 	refs      []html.Ref // of the headers
 	canonical []byte     // of the headers
+	counter   references.Counter
+}
+
+// Urls are numbered, each once.
+type urls struct {
+	arena []byte // all of them, concatenated
+	ends  []int  // the end of each in arena
+	seen  map[uint64]int32
+	seed  maphash.Seed
 }
 
 // Read parses the response for the page at a canonical URL into p, and replaces
@@ -134,7 +148,7 @@ func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 
 func (g *Gatherer) page(p *Page, body []byte) {
 	s := &g.scan
-	s.Agent, s.Embedded, s.Contents, s.MainText = g.Agent, g.Embedded, true, g.Text
+	s.Agent, s.Embedded, s.Embeds.Wanted, s.Contents, s.MainText = g.Agent, g.Embedded, g.References, true, g.Text
 	s.Scan(body)
 	p.HTML, p.Title, p.Language = true, s.Head.Title, s.Head.Language
 	p.NoIndex, p.NoFollow = p.NoIndex || s.Head.NoIndex || html.Expired(s.Head.UnavailableAfter, time.Now()), p.NoFollow || s.Head.NoFollow
@@ -157,11 +171,11 @@ func (g *Gatherer) digest(p *Page) {
 // links resolves the references of the headers and the page.
 func (g *Gatherer) links(p *Page, url string) {
 	g.base.Reset(url)
-	g.arena, g.ends = g.arena[:0], g.ends[:0]
-	if g.seen == nil || len(g.seen) > 1000 { // clearing a map takes as long as its largest size ever
-		g.seen, g.seed = make(map[uint64]int32), maphash.MakeSeed()
+	g.urls.arena, g.urls.ends = g.urls.arena[:0], g.urls.ends[:0]
+	if g.urls.seen == nil || len(g.urls.seen) > 1000 { // clearing a map takes as long as its largest size ever
+		g.urls.seen, g.urls.seed = make(map[uint64]int32), maphash.MakeSeed()
 	}
-	clear(g.seen)
+	clear(g.urls.seen)
 	for _, r := range g.refs {
 		g.link(p, r)
 	}
@@ -178,12 +192,31 @@ func (g *Gatherer) links(p *Page, url string) {
 		}
 		g.asksFor(p, url, g.scan.Head.Canonical)
 	}
-	urls := string(g.arena)
+	all := string(g.urls.arena)
 	from := 0
-	for i, end := range g.ends {
-		p.Links[i].URL = urls[from:end]
+	for i, end := range g.urls.ends {
+		p.Links[i].URL = all[from:end]
 		from = end
 	}
+	if g.References {
+		g.references(p, url)
+	}
+}
+
+// references counts what the page refers to.
+func (g *Gatherer) references(p *Page, url string) {
+	g.counter.Reset(url)
+	if p.HTML {
+		for _, r := range g.scan.Embeds.List {
+			if n := g.number(r.URL, 2*html.MaxLinks); n >= 0 && r.Kind == html.Media {
+				g.counter.Embed(g.urls.at(n))
+			}
+		}
+	}
+	for n := range g.urls.ends {
+		g.counter.Add(g.urls.at(int32(n)), n < len(p.Links) && p.Links[n].Kind != Embedded)
+	}
+	p.References = g.counter.Encode()
 }
 
 // asksFor sets the canonical URL that a page declares; nil if it declares none.
@@ -207,35 +240,47 @@ func (g *Gatherer) resolve(dst, ref []byte) ([]byte, bool) {
 
 // link adds a reference to the links, unless its URL is there already.
 func (g *Gatherer) link(p *Page, r html.Ref) {
-	from := len(g.arena)
-	var ok bool
-	if g.arena, ok = g.resolve(g.arena, r.URL); !ok || len(p.Links) >= html.MaxLinks || len(g.arena) > maxArena {
-		g.arena = g.arena[:from]
-		return
-	}
-	hash := maphash.Bytes(g.seed, g.arena[from:])
-	if n, ok := g.seen[hash]; ok && bytes.Equal(g.at(n), g.arena[from:]) {
-		g.arena = g.arena[:from]
+	n := g.number(r.URL, html.MaxLinks)
+	switch {
+	case n < 0:
+	case int(n) == len(p.Links):
+		p.Links = append(p.Links, Link{Kind: LinkKind(r.Kind), NoFollow: r.NoFollow})
+	default:
 		l := &p.Links[n]
 		if l.Kind == Embedded {
 			l.Kind = LinkKind(r.Kind)
 		}
 		l.NoFollow = l.NoFollow && r.NoFollow
-		return
 	}
-	g.seen[hash] = int32(len(p.Links))
-	g.ends = append(g.ends, len(g.arena))
-	p.Links = append(p.Links, Link{Kind: LinkKind(r.Kind), NoFollow: r.NoFollow})
+}
+
+// number returns the number of the URL that a reference has among those of the page, of which there may be so many; -1 if it has none.
+func (g *Gatherer) number(ref []byte, most int) int32 {
+	from := len(g.urls.arena)
+	var ok bool
+	if g.urls.arena, ok = g.resolve(g.urls.arena, ref); !ok || len(g.urls.ends) >= most || len(g.urls.arena) > maxArena {
+		g.urls.arena = g.urls.arena[:from]
+		return -1
+	}
+	hash := maphash.Bytes(g.urls.seed, g.urls.arena[from:])
+	if n, ok := g.urls.seen[hash]; ok && bytes.Equal(g.urls.at(n), g.urls.arena[from:]) {
+		g.urls.arena = g.urls.arena[:from]
+		return n
+	}
+	n := int32(len(g.urls.ends))
+	g.urls.seen[hash] = n
+	g.urls.ends = append(g.urls.ends, len(g.urls.arena))
+	return n
 }
 
 // maxArena bounds the total length of a page's URLs, in bytes: a long base can be part of each.
 const maxArena = 4 << 20
 
-// at returns the URL of a link.
-func (g *Gatherer) at(n int32) []byte {
+// at returns the URL with a number.
+func (u *urls) at(n int32) []byte {
 	from := 0
 	if n > 0 {
-		from = g.ends[n-1]
+		from = u.ends[n-1]
 	}
-	return g.arena[from:g.ends[n]]
+	return u.arena[from:u.ends[n]]
 }

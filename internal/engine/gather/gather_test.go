@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/gather"
+	"github.com/parleyweb/parley/internal/engine/references"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/protocol"
@@ -332,7 +333,8 @@ func FuzzRead(f *testing.F) {
 	f.Add("text/html", `</c>; rel=canonical, <n>;rel="next`, "noindex, x: none", []byte(`<base href=//h><a href=../x?y#z><img srcset="a 1x, b">`))
 	f.Add("", "<", ":", []byte("\xff\xfe<\x00a\x00"))
 	f.Add("text/plain", "", "", []byte("a\x00b"))
-	g := &gather.Gatherer{Agent: "bot", Embedded: true}
+	f.Add("text/html;,x", "", "", []byte("a"))
+	g, counting := &gather.Gatherer{Agent: "bot", Embedded: true}, &gather.Gatherer{Agent: "bot", References: true}
 	var p gather.Page
 	f.Fuzz(func(t *testing.T, typ, link, tag string, body []byte) {
 		err := g.Read(&p, at, http.Header{"Content-Type": {typ}, "Link": {link}, "X-Robots-Tag": {tag}}, body)
@@ -354,6 +356,10 @@ func FuzzRead(f *testing.F) {
 		before := p
 		if g.Read(&p, at, http.Header{"Content-Type": {typ}}, body); p.Parsed != before.Parsed || p.Body != before.Body || p.Title != before.Title {
 			t.Fatal("a second read gives another result")
+		}
+		counting.Read(&p, at, http.Header{"Content-Type": {typ}, "Link": {link}, "X-Robots-Tag": {tag}}, body)
+		if c, ok := references.Parse(p.References); p.References != nil && !ok {
+			t.Fatalf("references %x are %+v", p.References, c)
 		}
 	})
 }

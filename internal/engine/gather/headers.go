@@ -47,7 +47,7 @@ func charset(typ string) string {
 		if name, value, rest = parameter(rest); strings.EqualFold(name, "charset") {
 			return value
 		}
-		rest = strings.TrimPrefix(rest, ";")
+		rest = strings.TrimLeft(rest, ";,") // a comma ends a parameter, too
 	}
 	return ""
 }
