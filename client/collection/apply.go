@@ -444,7 +444,7 @@ func (u *update) dropped1(w *work, to string) error {
 	w.claim, w.claimed, w.said, w.span = zeroDigest, u.now, time.Time{}, 0
 	w.At, w.planned = Never, true
 	u.plan(w)
-	u.links.set(w.ID, nil)
+	u.links.Set(w.ID, nil, nil)
 	return nil
 }
 
@@ -514,14 +514,14 @@ func (s *applying) carry(from, to *work) error {
 	if !to.Parsed.IsZero() && to.Original == 0 {
 		u.firsts.changed[digestKey(to.Parsed)] = to.ID
 	}
-	links, err := u.links.of(from.ID)
+	links, err := u.links.Links(from.ID)
 	if err == nil && from.Site != to.Site {
 		links, err = s.relinked(links)
 	}
 	if err != nil {
 		return err
 	}
-	u.links.set(to.ID, links)
+	u.links.Set(to.ID, links, u.links.References(from.ID))
 	if err := u.tell(news{op: protocol.Move, page: &to.Page, prev: from.Digest, text: from.Text, from: from.URL, source: from.ID, signal: s.by, changed: u.now}); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/adjacency"
 	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
@@ -43,7 +44,7 @@ type Options struct {
 	Coding   string   // compression of WARC records: "", "gzip" or "zstd"
 	MaxWARC  int64    // rotate after this many bytes; 0 means 1 GiB
 	Answers  Answers  // which answers without a page are archived; zero: redirects, 404 and 410
-	NoLinks  bool     // do not store links
+	NoLinks  bool     // store neither links nor what else pages refer to
 
 	// Site makes the collection the copy of one site that publishes a manifest. It is the site's base, an
 	// absolute URL that ends in "/". Contents must be Mirror then, and the files stand in Root, named as on
@@ -457,8 +458,8 @@ func (v *view) pagesFrom(list []Page, id frontier.PageID) ([]Page, error) {
 // Links returns the IDs of the pages that a page links or redirects to, in ascending order; none if links are not stored.
 func (c *Collection) Links(id frontier.PageID) (list []frontier.PageID, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		l := links{b: tx.Bucket(linksBucket)}
-		list, err = l.of(id)
+		l := adjacency.In(tx)
+		list, err = l.Links(id)
 		return err
 	})
 	if err != nil {

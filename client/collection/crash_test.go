@@ -43,6 +43,7 @@ func webAnswer(p *collection.Page) collection.Visit {
 		v.Status, v.Target = 301, &collection.Find{URL: webURL(n + 1), Depth: p.Depth, By: collection.ByLink}
 		return v
 	}
+	v.References = refersTo(fmt.Sprintf("https://%d.example/%d.png", n%100, n))
 	binary.LittleEndian.PutUint64(v.Digest[:], uint64(n)+1)
 	binary.LittleEndian.PutUint64(v.Parsed[:], uint64(n%2500)+1) // some are duplicates
 	for i := range 20 {

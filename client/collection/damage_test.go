@@ -139,6 +139,7 @@ func TestDamagedState(t *testing.T) {
 		was[p.ID] = append(was[p.ID], p.Digest)
 	}
 	r.apply(m, whole(1, create("/p1", "other"), create("/p2", "body2")), collection.ByManifest)
+	refers := referred(t, r.c)
 	urls := map[frontier.PageID]string{}
 	for p, err := range r.c.Pages(t.Context()) {
 		if err != nil {
@@ -198,6 +199,12 @@ func TestDamagedState(t *testing.T) {
 				look(err)
 			}
 		}
+		look(c.References(func(page frontier.PageID, counts *collection.References, damaged error) bool {
+			if look(damaged) && fmt.Sprint(*counts) != refers[page] {
+				t.Errorf("round %d: page %d refers to %v", round, page, *counts)
+			}
+			return true
+		}))
 		_, err = c.Sources(0)
 		look(err)
 		list, err := c.Queue().Head(1, frontier.Entry{}, 50)

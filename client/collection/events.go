@@ -119,18 +119,18 @@ func (c *Collection) withheld(id frontier.SiteID) bool {
 // items yields the journal's items for all stored contents that are not withheld.
 func (o *opening) items(yield func(protocol.Item, error) bool) {
 	for p, err := range o.c.Pages(context.Background()) {
-		if (err != nil || p.has() && !o.c.withheld(p.Site)) && !yield(o.c.itemOf(&p, p.Last), err) {
+		if (err != nil || p.has() && !o.c.withheld(p.Site)) && !yield(p.item(p.Last, o.c.opts.Dates), err) {
 			return
 		}
 	}
 }
 
-// itemOf returns the journal's item for a page's content.
-func (c *Collection) itemOf(p *Page, changed time.Time) protocol.Item {
+// item returns the journal's item for a page's content.
+func (p *Page) item(changed time.Time, dates protocol.DateLimits) protocol.Item {
 	it := protocol.Item{URL: p.URL, Title: p.Title, Modified: changed, Length: p.Length, Type: p.Type, Digest: p.Digest, Text: p.Text,
 		Language: p.Language, Canonical: p.Canonical, Importance: protocol.ImportanceOf(float64(p.Importance))}
 	if t, err := http.ParseTime(p.LastModified); err == nil {
-		if t, ok := protocol.SaneModified(t, changed, c.opts.Dates); ok {
+		if t, ok := protocol.SaneModified(t, changed, dates); ok {
 			it.Modified = t
 		}
 	}
@@ -175,7 +175,7 @@ func (u *update) tell(n news) error {
 		step.Entry.Item = protocol.Item{URL: p.URL, Length: -1}
 		return u.c.sinks.log.Tell(u.tx, step, a)
 	}
-	step.Entry.Item = u.c.itemOf(p, n.changed)
+	step.Entry.Item = p.item(n.changed, u.c.opts.Dates)
 	a.Stored, a.Truncated, a.NoIndex, a.NoFollow = p.Stored, p.Cut, p.NoIndex, p.NoFollow
 	if a.Same = !n.text.IsZero() && n.text == p.Text || n.op == protocol.Move && n.prev == p.Digest; a.Same {
 		step.Significance = protocol.SignificanceOf(0)

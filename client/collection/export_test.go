@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/adjacency"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/engine/frontier"
@@ -92,10 +93,21 @@ func ReadRecords(body []byte) map[string][]byte {
 	if key := sourceKey(7<<sourceBits | 1); parseSource(key, sealed(key), &src) {
 		out["source"] = bare(appendSource(&src))
 	}
-	if to, ok := parseLinks(body); ok {
-		out["links"] = appendLinks(nil, to)
-	}
 	return out
+}
+
+// DropReferences makes the state look like that of an earlier program, which did not store what pages refer to.
+func (c *Collection) DropReferences() error {
+	return c.db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(adjacency.References) })
+}
+
+// SpoilReferences damages what a page refers to.
+func (c *Collection) SpoilReferences(page frontier.PageID) error {
+	return c.db.Update(func(tx *bbolt.Tx) error {
+		key := record.PageKey(page)
+		b := tx.Bucket(adjacency.References)
+		return b.Put(key[:], append([]byte{1}, b.Get(key[:])...))
+	})
 }
 
 // SetVersion makes the file look like that of another version of the program.

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/adjacency"
 	"github.com/parleyweb/parley/client/collection/internal/changes"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
@@ -23,10 +24,9 @@ var (
 	countsBucket  = []byte("counts")  // site -> counts
 	sourcesBucket = []byte("sources") // source -> source
 	namedBucket   = []byte("named")   // source, page -> whether it is doomed: pages that the source has named
-	linksBucket   = []byte("links")   // page -> pages
 
 	allBuckets = [][]byte{metaBucket, urls.Bucket, queue.Pages, sitesBucket, countsBucket, sourcesBucket, namedBucket,
-		queue.Ready, queue.Log, queue.Waiting, linksBucket, queue.Digests, changes.Bucket}
+		queue.Ready, queue.Log, queue.Waiting, adjacency.Links, queue.Digests, changes.Bucket}
 	metaKey = []byte("collection")
 )
 

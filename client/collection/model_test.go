@@ -12,6 +12,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/references"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -35,6 +36,7 @@ type modelPage struct {
 	at              time.Time // the zero time: at once
 	never           bool
 	links           []string
+	refs            []byte
 	target          string
 	saidGone        bool // by the site
 	confirmed       time.Time
@@ -131,7 +133,7 @@ func (m *model) history(p *modelPage, changed bool) {
 func (m *model) gone(p *modelPage) {
 	m.answered(p)
 	m.settle(p)
-	p.state, p.original, p.links, p.saidGone = collection.Gone, 0, nil, false
+	p.state, p.original, p.links, p.refs, p.saidGone = collection.Gone, 0, nil, nil, false
 	m.after(p, 30*24*time.Hour)
 }
 
@@ -184,7 +186,7 @@ func (m *model) visit(v *collection.Visit, p *modelPage) {
 		}
 		m.history(p, !p.digest.IsZero() && p.digest != v.Digest && p.parsed != v.Parsed && (!p.unstable || p.told && p.missed == 0))
 		m.answered(p)
-		p.state, p.digest, p.parsed, p.original, p.links = collection.Held, v.Digest, v.Parsed, 0, nil
+		p.state, p.digest, p.parsed, p.original, p.links, p.refs = collection.Held, v.Digest, v.Parsed, 0, nil, nil
 		if f := m.firsts[v.Parsed]; f != nil && f != p && f.has() && (f.state == collection.Held || f.state == collection.Failing) && f.parsed == v.Parsed && f.original == 0 {
 			p.original = f.id
 		} else {
@@ -192,6 +194,7 @@ func (m *model) visit(v *collection.Visit, p *modelPage) {
 		}
 		decided := m.pay(p)
 		if p.original == 0 {
+			p.refs = v.References
 			for _, f := range v.Links {
 				path := strings.TrimPrefix(f.URL, home)
 				m.find(path, f.Depth, false, false)
@@ -214,7 +217,7 @@ func (m *model) visit(v *collection.Visit, p *modelPage) {
 		m.answered(p)
 		m.settle(p)
 		m.leaveGone(p)
-		p.state, p.target, p.links = collection.Moved, path, []string{path}
+		p.state, p.target, p.links, p.refs = collection.Moved, path, []string{path}, nil
 		m.after(p, 7*24*time.Hour)
 	case v.Status == 410:
 		m.gone(p)
@@ -295,7 +298,7 @@ func latest(a, b time.Time) time.Time {
 func (m *model) drop(p *modelPage, to string) {
 	m.answered(p)
 	m.settle(p)
-	p.state, p.target, p.original, p.links, p.saidGone = collection.Gone, to, 0, nil, true
+	p.state, p.target, p.original, p.links, p.refs, p.saidGone = collection.Gone, to, 0, nil, nil, true
 	p.claim, p.claimed, p.never = protocol.Digest{}, m.now, true
 }
 
@@ -327,7 +330,7 @@ func (m *model) change(ch *protocol.Change, listing bool) {
 func (m *model) carry(from, to *modelPage) {
 	m.answered(to)
 	m.settle(to)
-	to.state, to.digest, to.parsed, to.original, to.links = collection.Held, from.digest, from.parsed, from.original, from.links
+	to.state, to.digest, to.parsed, to.original, to.links, to.refs = collection.Held, from.digest, from.parsed, from.original, from.links, from.refs
 	to.visits, to.changes, to.last, to.confirmed, to.unstable = from.visits, from.changes, from.last, from.confirmed, from.unstable
 	to.claim, to.claimed = protocol.Digest{}, time.Time{}
 	if to.original == 0 {
@@ -355,6 +358,7 @@ func (m *model) whole(changes []protocol.Change) {
 func (m *model) compare(t *testing.T, c *collection.Collection, what string) {
 	t.Helper()
 	n := 0
+	others := referred(t, c)
 	for p, err := range c.Pages(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
@@ -389,6 +393,13 @@ func (m *model) compare(t *testing.T, c *collection.Collection, what string) {
 		slices.Sort(links)
 		if links = slices.Compact(links); !slices.Equal(ids, links) {
 			t.Fatalf("after %s, links of page %d: got %v, want %v", what, q.id, ids, links)
+		}
+		refs := ""
+		if counts, ok := references.Parse(q.refs); ok {
+			refs = fmt.Sprint(*counts)
+		}
+		if others[p.ID] != refs {
+			t.Fatalf("after %s, page %d refers to %s, want %s", what, q.id, others[p.ID], refs)
 		}
 	}
 	if n != len(m.order) {

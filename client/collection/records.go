@@ -270,7 +270,8 @@ type Visit struct {
 	// many pages. In both cases the site's request count does not grow.
 	Delivered, Shared bool
 
-	Links   []Find // its links; ignored for a duplicate (P17)
-	Target  *Find  // of a redirect
-	Exclude string // not fetched: the rule that forbids it
+	Links      []Find // its links; ignored for a duplicate (P17)
+	References []byte // what else it refers to, as package references encodes it; ignored likewise
+	Target     *Find  // of a redirect
+	Exclude    string // not fetched: the rule that forbids it
 }

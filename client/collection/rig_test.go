@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/engine/references"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -102,9 +103,39 @@ func (r *rig) answer(path string, status int, body string, links ...string) coll
 	r.t.Helper()
 	v := collection.Visit{Page: r.page(path).ID, Asked: r.now, Status: status, Links: finds(2, links...)}
 	if body != "" {
+		v.References = refersTo(home + "/" + body + ".png")
 		v.Body, v.Digest, v.Parsed, v.ETag, v.Type = []byte(body), protocol.Sum([]byte(body)), protocol.Sum([]byte("parsed "+strings.ToLower(body))), `"`+body+`"`, "text/html"
 	}
 	return v
+}
+
+// refersTo returns the references of a page of the home site that embeds and links to some URLs.
+func refersTo(urls ...string) []byte {
+	var c references.Counter
+	c.Reset(home + "/")
+	for _, u := range urls {
+		c.Embed([]byte(u))
+		c.Add([]byte(u), true)
+	}
+	return c.Encode()
+}
+
+// referred returns what pages refer to, as text.
+func referred(t testing.TB, c *collection.Collection) map[frontier.PageID]string {
+	t.Helper()
+	all := map[frontier.PageID]string{}
+	err := c.References(func(page frontier.PageID, r *collection.References, damaged error) bool {
+		if damaged != nil {
+			t.Error(damaged)
+			return false
+		}
+		all[page] = fmt.Sprint(*r)
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // visit commits one answer.
@@ -312,6 +343,7 @@ func check(t testing.TB, c *collection.Collection) {
 func dump(t testing.TB, c *collection.Collection) string {
 	t.Helper()
 	var b strings.Builder
+	others := referred(t, c)
 	for p, err := range c.Pages(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
@@ -320,7 +352,7 @@ func dump(t testing.TB, c *collection.Collection) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "%+v %v\n", p, links)
+		fmt.Fprintf(&b, "%+v %v %s\n", p, links, others[p.ID])
 	}
 	for s := range c.Sites() {
 		fmt.Fprintf(&b, "%+v\n", s)

@@ -30,7 +30,7 @@ func (s *applying) former(w *work, item *protocol.Item) (*work, error) {
 // relinked returns the links of a page that moves with its site: those to pages at the former address lead to the same paths here, as
 // they do by redirect.
 func (s *applying) relinked(links []frontier.PageID) ([]frontier.PageID, error) {
-	u, list := s.u, s.u.links.list(len(links))
+	u, list := s.u, s.u.links.List(len(links))
 	for _, id := range links {
 		w, err := u.pages.get(id)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/adjacency"
 	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
@@ -26,7 +27,7 @@ type update struct {
 	pages   pages
 	sites   *sites
 	sources sources
-	links   links
+	links   adjacency.Changes
 	firsts  firsts
 	batch   *queue.Batch
 
@@ -119,7 +120,7 @@ func newUpdate(c *Collection, tx *bbolt.Tx) *update {
 	v := c.view(tx)
 	v.sites.begin(now, c.opts.MaxSites)
 	u := &update{c: c, tx: tx, now: now, pages: newPages(v), sites: v.sites, sources: sources{b: tx.Bucket(sourcesBucket)},
-		links: links{b: tx.Bucket(linksBucket)}, firsts: firsts{b: tx.Bucket(queue.Digests), stage: c.stage, changed: map[uint64]frontier.PageID{}},
+		links: adjacency.In(tx), firsts: firsts{b: tx.Bucket(queue.Digests), stage: c.stage, changed: map[uint64]frontier.PageID{}},
 		batch: c.stage.Begin(tx, milli), out: &Committed{}}
 	if c.copied != nil {
 		m := *c.copied
@@ -151,7 +152,7 @@ func (u *update) flush() error {
 		return err
 	}
 	if !u.c.opts.NoLinks {
-		if err := u.links.flush(); err != nil {
+		if err := u.links.Flush(); err != nil {
 			return err
 		}
 	}

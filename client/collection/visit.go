@@ -182,7 +182,7 @@ func (x *visiting) content() error {
 	}
 	x.clearPendingFetch()
 	if !follows {
-		u.links.set(w.ID, nil)
+		u.links.Set(w.ID, nil, nil)
 		return nil
 	}
 	return x.follow()
@@ -232,7 +232,7 @@ func (x *visiting) differs() bool {
 // follow admits a page's links.
 func (x *visiting) follow() error {
 	u, list := x.u, x.v.Links
-	to := u.links.list(len(list))
+	to := u.links.List(len(list))
 	for i := range list {
 		id, err := u.find(&list[i])
 		if err != nil {
@@ -242,7 +242,7 @@ func (x *visiting) follow() error {
 			to = append(to, id)
 		}
 	}
-	u.links.set(x.w.ID, to)
+	u.links.Set(x.w.ID, to, x.v.References)
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (x *visiting) moved() error {
 		if id == 0 {
 			fault = "redirect to a URL that may not be stored"
 		}
-		u.links.set(w.ID, append(u.links.list(1), id)[:min(1, id)])
+		u.links.Set(w.ID, append(u.links.List(1), id)[:min(1, id)], nil)
 	} else {
 		fault = record.Clip("redirect to a URL that is not admitted: "+t.Exclude, maxField)
 	}
@@ -424,7 +424,7 @@ func (x *visiting) gone(fault string) {
 	w.Original = 0
 	w.settle()
 	w.At, w.planned = keepable(u.now.Add(u.c.opts.Again.Gone)), true
-	u.links.set(w.ID, nil)
+	u.links.Set(w.ID, nil, nil)
 }
 
 // report sends the event for a change of a page's content.

@@ -28,7 +28,7 @@ type Options struct {
 		Answers    string // archived besides pages: usual (redirects, 404, 410), all or none
 		Requests   bool   // also archive the requests
 		MaxWARC    int64  // bytes after which a new WARC file begins
-		NoLinks    bool   // do not store the links between pages
+		NoLinks    bool   // store neither the links between pages nor what else pages refer to
 		TextDigest bool   // also digest the main text, so that events can say whether it changed
 	}
 

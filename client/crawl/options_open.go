@@ -107,7 +107,7 @@ func (o *Options) crawler() (*Crawler, error) {
 	h.Options.Hurry, h.Options.Log = again.Hurry, o.Log
 	c := &Crawler{Harvester: h}
 	s := &c.settings
-	*s = settings{Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest, Embedded: o.Scope.Requisites},
+	*s = settings{Seeder: &seed.Seeder{Agent: name}, Gatherer: gather.Gatherer{Agent: name, Text: o.Collection.TextDigest, Embedded: o.Scope.Requisites, References: !o.Collection.NoLinks},
 		Batch: frontier.BatchOptions{Size: order.Batch, SameSite: order.SameSite}, Batches: order.Batches,
 		Suits: o.CheckURL, Once: o.Once, Again: o.Again, Stop: o.Stop, TrapShare: o.Scope.TrapShare,
 		NoParse: sources.NoParse, NoManifests: sources.NoManifests, NoSitemaps: sources.NoSitemaps, NoFeeds: sources.NoFeeds, NoStreams: sources.NoStreams,

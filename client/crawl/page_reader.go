@@ -160,7 +160,7 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 		}
 		v.Title, v.Language, v.Canonical = page.Title, page.Language, page.Canonical
 		v.NoIndex, v.NoFollow = page.NoIndex, page.NoFollow
-		v.Digest, v.Parsed, v.Text = page.Body, page.Parsed, page.Text
+		v.Digest, v.Parsed, v.Text, v.References = page.Body, page.Parsed, page.Text, page.References
 		if v.Soft404 = r.looksGone(st, a, page); !v.Soft404 {
 			r.admit(a, page, &v)
 		}

@@ -47,7 +47,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("answers", &col.Answers, "archive `WHICH` responses besides pages: usual (redirects, 404, 410), all or none"),
 		bind("requests", &col.Requests, "also archive the requests, as WARC records beside those of their responses"),
 		bind("max-warc", &col.MaxWARC, "begin a new WARC file after `SIZE`"),
-		bind("no-links", &col.NoLinks, "do not store the links between pages"),
+		bind("no-links", &col.NoLinks, "store neither the links between pages nor what else pages refer to"),
 		bind("no-parse", &sources.NoParse, "do not parse pages for links; URLs come only from manifests, sitemaps, feeds and notices"),
 		bind("text-digest", &col.TextDigest, "also digest the main text, so that events can say whether it changed"),
 		bind("no-manifests", &sources.NoManifests, "do not fetch robots.rdf"),
