@@ -47,10 +47,10 @@ func (a *agenda) add(scopes []inventory.Scope, at time.Time) {
 		for _, was := range a.scopes {
 			at = clock.Earlier(at, was)
 		}
-		scopes = inventory.Directories(slices.AppendSeq(slices.Clone(scopes), maps.Keys(a.scopes)))
+		scopes = inventory.Covering(slices.AppendSeq(slices.Clone(scopes), maps.Keys(a.scopes)))
 		a.scopes = nil
 	}
-	if !a.all && (len(scopes) == 0 || len(a.scopes)+len(scopes) > most) {
+	if !a.all && len(scopes) == 0 {
 		a.all, a.allAt = true, at
 		for _, was := range a.scopes {
 			a.allAt = clock.Earlier(a.allAt, was)

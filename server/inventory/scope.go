@@ -57,7 +57,10 @@ const MaxScopes = 1000
 func Covering(scopes []Scope) []Scope {
 	s := ordered(scopes)
 	if len(s) > MaxScopes {
-		if s = Directories(s); len(s) > MaxScopes {
+		for i := range s {
+			s[i] = s[i].directory()
+		}
+		if s = ordered(s); len(s) > MaxScopes {
 			return nil
 		}
 	}
@@ -72,15 +75,6 @@ func Covering(scopes []Scope) []Scope {
 		}
 	}
 	return kept
-}
-
-// Directories returns scopes with each page replaced by its directory, in the order of their URLs, each once.
-func Directories(scopes []Scope) []Scope {
-	s := slices.Clone(scopes)
-	for i := range s {
-		s[i] = s[i].directory()
-	}
-	return ordered(s)
 }
 
 // ordered returns scopes in order, each once; a scope comes before those that lie in it.
