@@ -13,7 +13,7 @@ func ExactNames(dir *os.File) bool {
 	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil {
 		return false
 	}
-	switch st.Type {
+	switch uint32(st.Type) {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
 	default: // those of other systems, and of other machines, may have any names
 		return false

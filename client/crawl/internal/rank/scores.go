@@ -24,7 +24,7 @@ type stored struct {
 }
 
 func storedBy(ctx context.Context, col *collection.Collection) *stored {
-	return &stored{ctx: ctx, col: col, pages: min(col.Len(), math.MaxUint32)}
+	return &stored{ctx: ctx, col: col, pages: min(col.Len(), math.MaxInt32)}
 }
 
 // links are read from the disk each time, and so they need not fit into memory (V26).
