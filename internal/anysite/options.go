@@ -233,4 +233,8 @@ func (p *Plan) drawOptions(tables Tables) {
 			p.Options[e.program] = append(p.Options[e.program], Setting{e.Name, pick(drawing(p.Seed, e.program+" --"+e.Name), e.Drawn())})
 		}
 	}
+	without := func(s Setting) bool { return (s.Name == "no-links" || s.Name == "no-parse") && s.Value == "true" }
+	if list := p.Options["crawler"]; slices.ContainsFunc(list, without) { // which the crawler refuses with orders by links
+		p.Options["crawler"] = slices.DeleteFunc(list, func(s Setting) bool { return s.Name == "strategy" && strings.HasSuffix(s.Value, "pagerank") })
+	}
 }
