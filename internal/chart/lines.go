@@ -1,60 +1,175 @@
 package chart
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"math"
-	"slices"
 	"strings"
 )
 
-// The dimensions of a chart, in its own units.
 const (
-	chartWidth, chartHeight = 760., 380.
-	chartLeft, chartRight   = 56., 190. // for the numbers of the axis, for the names of the lines
-	chartTop, chartBottom   = 14., 44.
-	chartLines              = 100
-	nameHeight              = 15. // of a line's name, so that none covers another
+	chartLines = 100
+	chartMarks = 1500 // drawn at most; points at nearly the same place share one, which is larger then
+	zeroAt     = 5.   // where X = 0 is if the axis is logarithmic, in percent
 )
 
-// scales returns the scales of X and Y, and the ticks of both.
-func (c *Chart) scales() (x, y scale, xTicks, yTicks []float64) {
-	low, high := math.Inf(1), math.Inf(-1)
+// SVG draws the chart; without points it is empty. The name is the prefix of the ids of its parts, unique on a page.
+func (c Chart) SVG(name string) template.HTML {
+	c = c.drawn()
+	x, y := scale{math.Inf(1), math.Inf(-1), 2, 98, c.LogX}, scale{math.Inf(1), math.Inf(-1), plotBottom, plotTop, c.LogY}
+	zero, bins, sets := "", false, 0 // the text below X = 0; the points are a histogram's; so many lines that are no bounds
 	for _, l := range c.Lines {
+		if l.Bound && c.Apart {
+			continue // it may lead far away
+		}
+		sets++
 		for _, p := range l.Points {
-			low, high = min(low, p.Y), max(high, p.Y)
-			if s := p.Spread; s > 0 && s < 1e300 && !l.Bound {
-				low, high = min(low, c.lower(p)), max(high, p.Y+s)
+			low, high := c.ends(l, p)
+			y.low, y.high, bins = min(y.low, low), max(y.high, high), bins || p.bin.N > 0
+			from, to := p.X, p.X
+			if p.bin.N > 0 {
+				from, to = p.bin.From, p.bin.To
+			}
+			if c.LogX && from <= 0 {
+				zero, x.from = "0", 12
+				if to > 1 {
+					zero = "< " + brief(to)
+				}
+			} else {
+				x.low, x.high = min(x.low, from), max(x.high, to)
 			}
 		}
 	}
-	xs := c.xs()
-	if len(xs) == 0 {
-		xs, low, high = []float64{1}, .1, 1
+	if y.low > y.high {
+		return ""
 	}
-	if c.LogY {
-		low, high, yTicks = logTicks(low, high)
-	} else {
-		low, high, yTicks = evenTicks(low, high)
+	if x.low > x.high {
+		x.low, x.high = 1, 10
 	}
-	x = scale{xs[0], xs[len(xs)-1], chartLeft + 10, chartWidth - chartRight - 10, c.LogX}
-	y = scale{low, high, chartHeight - chartBottom, chartTop, c.LogY}
-	last := math.Inf(-1)
-	for _, v := range xs { // ticks at measured values, as far as there is room
-		if at := x.at(v); at-last >= 34 {
-			xTicks, last = append(xTicks, v), at
+	var yTicks []float64
+	switch {
+	case bins: // the lowest bar has a height
+		y.low, y.high = y.low/2, y.high*1.3
+		yTicks = within(y)
+	case c.LogY:
+		y.low, y.high, yTicks = logTicks(y.low, y.high)
+	default:
+		y.low, y.high, yTicks = evenTicks(y.low, y.high)
+	}
+	var b strings.Builder
+	plot(&b, "", plotHeight, name, c.Title, c.Y+" over "+c.X)
+	axes(&b, x, y, within(x), yTicks, c.X, c.Y)
+	if zero != "" {
+		below(&b, plotBottom+17, []float64{zeroAt}, []string{zero}, 1)
+	}
+	var names legend
+	looks := c.looks()
+	curves := func(bound bool) {
+		for i, l := range c.Lines {
+			if l.Bound == bound && (l.Bound || !c.Apart) {
+				curve(&b, looks[i], l.Points, x, y)
+			}
 		}
 	}
-	return x, y, xTicks, yTicks
+	bars := bins && sets == 1
+	if !c.Apart || bins && !bars {
+		curves(true)
+	}
+	curves(false)
+	for i, l := range c.Lines {
+		key := looks[i].dot(15, 6)
+		switch {
+		case !l.Bound && bars:
+			key = `<rect class="solid c0" x="2" y="1" width="26" height="10"/>`
+		case l.Bound || !c.Apart:
+			key = looks[i].stroke("1,6 29,6") + key
+		}
+		if l.Bound && !c.Apart {
+			l.Name += " (bound)"
+		}
+		if len(c.Lines) > 1 && l.Name != "" {
+			names.add(key, l.Name)
+		}
+	}
+	for _, m := range c.marks(x, y) {
+		l, k, n, p := c.Lines[m.line], looks[m.line], float64(m.n), m.first
+		says := fmt.Sprintf("%s at %s: %s", l.Name, exact(p.X), exact(p.Y))
+		if p.bin.N > 0 {
+			says = fmt.Sprintf("%s from %s to %s: %s", l.Name, exact(p.bin.From), exact(p.bin.To), exact(p.Y))
+		}
+		if m.n > 1 {
+			says += fmt.Sprintf(", and %s near that", exact(n-1))
+		}
+		if low, high := c.ends(l, p); low < high && m.n == 1 {
+			fmt.Fprintf(&b, `<line class="line %s" x1="%s" x2="%[2]s" y1="%s" y2="%s"/>`, k.class, pct(m.x), px(y.at(low)), px(y.at(high)))
+		}
+		if bars {
+			from, to := zeroAt-3., zeroAt+3.
+			if !c.LogX || p.bin.From > 0 {
+				from, to = x.at(p.bin.From), x.at(p.bin.To)
+			}
+			bar(&b, `class="solid bin c0"`, pct(from), px(y.at(p.Y)), pct(to-from), px(plotBottom-y.at(p.Y)), strings.TrimSpace(says))
+		} else {
+			place(&b, k, m.x/n, m.y/n, min(2.4, 1+math.Log10(n)/3), strings.TrimSpace(says))
+		}
+	}
+	if c.Apart && (bars || !bins) { // over what is dense
+		curves(true)
+	}
+	b.WriteString(`</svg>`)
+	return names.over(b.String())
 }
 
-// lower returns the lower end of a point's error bar.
-func (c *Chart) lower(p Point) float64 {
-	if c.LogY {
-		return max(p.Y-p.Spread, p.Y/10)
+// ends returns the ends of a point's error bar, or its Y twice.
+func (c Chart) ends(l Line, p Point) (low, high float64) {
+	if l.Bound || c.Apart || !(p.Spread > 0 && p.Spread < 1e300) {
+		return p.Y, p.Y
 	}
-	return p.Y - p.Spread
+	if low = p.Y - p.Spread; c.LogY {
+		low = max(low, p.Y/10)
+	}
+	return low, p.Y + p.Spread
+}
+
+// A mark is one or more points of a line at nearly the same place.
+type mark struct {
+	line, n int
+	first   Point
+	x, y    float64 // sums of their positions
+}
+
+// marks returns the marks of all points but those of bounds, of cells as small as their number permits.
+func (c Chart) marks(x, y scale) (marks []mark) {
+	size := .5 // pixels of a narrow screen
+	if c.Apart {
+		size = 2
+	}
+again:
+	for ; ; size *= 1.4 {
+		index := map[[3]int]int{}
+		marks = marks[:0]
+		for i, l := range c.Lines {
+			if l.Bound {
+				continue
+			}
+			for _, p := range l.Points {
+				at := Point{X: x.at(p.X), Y: y.at(p.Y)}
+				cell := [3]int{i, int(at.X*plotNarrow/100/size + 1e-7), int(at.Y/size + 1e-7)}
+				k, ok := index[cell]
+				if !ok || p.bin.N > 0 {
+					if k = len(marks); k == chartMarks && size < plotHeight {
+						continue again
+					}
+					index[cell] = k
+					marks = append(marks, mark{line: i, first: p})
+				}
+				marks[k].n++
+				marks[k].x += at.X
+				marks[k].y += at.Y
+			}
+		}
+		return marks
+	}
 }
 
 // A look distinguishes a line from all others: by its colour, its mark and its dashes, each of which
@@ -71,12 +186,16 @@ const (
 	marks   = 6
 )
 
-func (c *Chart) looks() []look {
+func (c Chart) looks() []look {
 	list := make([]look, len(c.Lines))
 	lines, bounds := 0, 0
 	for i, l := range c.Lines {
 		if l.Bound {
-			list[i] = look{"bound", -1, []string{"7 4", "2 3", "10 3 2 3", "4 2"}[bounds%4]}
+			class := "bound"
+			if c.Apart {
+				class = "law"
+			}
+			list[i] = look{class, -1, []string{"7 4", "2 3", "10 3 2 3", "4 2"}[bounds%4]}
 			bounds++
 			continue
 		}
@@ -123,102 +242,5 @@ func (k look) dot(x, y float64) string {
 
 // key returns a small piece of the line, for the table.
 func (k look) key() template.HTML {
-	return template.HTML(`<svg class="key" viewBox="0 0 30 12" aria-hidden="true">` + k.stroke("1,6 29,6") + k.dot(15, 6) + `</svg>`)
-}
-
-// svg draws the chart. The name is the prefix of the ids of its parts.
-func (c *Chart) svg(name string) template.HTML {
-	x, y, xTicks, yTicks := c.scales()
-	var b strings.Builder
-	begin(&b, chartWidth, chartHeight, name, c.Title, c.Y+" over "+c.X)
-	right := chartWidth - chartRight
-	labels := axisText(yTicks, c.LogY)
-	for i, v := range yTicks {
-		level(&b, chartLeft, right, y.at(v), labels[i])
-	}
-	for _, v := range xTicks {
-		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" x2="%.1[1]f" y1="%g" y2="%g"/>`, x.at(v), chartHeight-chartBottom, chartHeight-chartBottom+4)
-		fmt.Fprintf(&b, `<text class="axis" x="%.1f" y="%g" text-anchor="middle">%s</text>`, x.at(v), chartHeight-chartBottom+17, number(v))
-	}
-	fmt.Fprintf(&b, `<text class="axis" x="%g" y="%g" text-anchor="middle">%s</text>`, (chartLeft+right)/2, chartHeight-8, esc(c.X))
-	fmt.Fprintf(&b, `<text class="axis" transform="translate(12 %g) rotate(-90)" text-anchor="middle">%s</text>`, (chartTop+chartHeight-chartBottom)/2, esc(c.Y))
-	looks := c.looks()
-	order := make([]int, 0, len(c.Lines)) // bounds first, so that measurements are drawn over them
-	for _, bound := range []bool{true, false} {
-		for i, l := range c.Lines {
-			if l.Bound == bound {
-				order = append(order, i)
-			}
-		}
-	}
-	for _, i := range order {
-		c.draw(&b, c.Lines[i], looks[i], x, y)
-	}
-	c.names(&b, looks, x, y)
-	b.WriteString(`</svg>`)
-	return template.HTML(b.String())
-}
-
-// draw draws one line with its marks, each with its number as a tooltip.
-func (c *Chart) draw(b *strings.Builder, l Line, k look, x, y scale) {
-	var path strings.Builder
-	for _, p := range l.Points {
-		fmt.Fprintf(&path, "%.1f,%.1f ", x.at(p.X), y.at(p.Y))
-	}
-	fmt.Fprintf(b, `<g>%s`, k.stroke(strings.TrimSpace(path.String())))
-	for _, p := range l.Points {
-		fmt.Fprintf(b, `<g><title>%s at %s: %s</title>`, esc(l.Name), number(p.X), number(p.Y))
-		if p.Spread > 0 && p.Spread < 1e300 && !l.Bound {
-			fmt.Fprintf(b, `<line class="line %s" x1="%.1f" x2="%.1[2]f" y1="%.1f" y2="%.1f"/>`, k.class, x.at(p.X), y.at(c.lower(p)), y.at(p.Y+p.Spread))
-		}
-		b.WriteString(k.dot(x.at(p.X), y.at(p.Y)))
-		b.WriteString(`</g>`)
-	}
-	b.WriteString(`</g>`)
-}
-
-// names writes the name of each line beside its end, as the legend. Names that would overlap are moved apart.
-func (c *Chart) names(b *strings.Builder, looks []look, x, y scale) {
-	type place struct {
-		line         int
-		fromX, fromY float64
-		y            float64
-	}
-	var list []place
-	for i, l := range c.Lines {
-		if n := len(l.Points); n > 0 {
-			p := l.Points[n-1]
-			list = append(list, place{i, x.at(p.X), y.at(p.Y), y.at(p.Y)})
-		}
-	}
-	slices.SortStableFunc(list, func(a, b place) int { return cmp.Compare(a.y, b.y) })
-	bottom := chartHeight - 12
-	height := min(nameHeight, (bottom-chartTop)/float64(max(1, len(list))))
-	for i := range list { // down, as far as is needed
-		if i > 0 {
-			list[i].y = max(list[i].y, list[i-1].y+height)
-		}
-	}
-	for i := len(list) - 1; i >= 0; i-- { // and up again
-		list[i].y = min(list[i].y, bottom-height*float64(len(list)-1-i))
-	}
-	left := chartWidth - chartRight + 24
-	for _, p := range list {
-		k, name := looks[p.line], c.Lines[p.line].Name
-		if c.Lines[p.line].Bound {
-			name += " (bound)"
-		}
-		fmt.Fprintf(b, `<line class="lead" x1="%.1f" y1="%.1f" x2="%g" y2="%.1f"/>`, p.fromX+7, p.fromY, left-14, p.y)
-		fmt.Fprintf(b, `%s%s`, k.stroke(fmt.Sprintf("%g,%.1f %g,%.1f", left-14, p.y, left+10, p.y)), k.dot(left-2, p.y))
-		fmt.Fprintf(b, `<text class="name" x="%g" y="%.1f">%s</text>`, left+15, p.y+4, esc(short(name, 26)))
-	}
-}
-
-// short truncates a name.
-func short(s string, n int) string {
-	r := []rune(clean(s))
-	if len(r) <= n {
-		return string(r)
-	}
-	return string(r[:n-1]) + "…"
+	return key(k.stroke("1,6 29,6") + k.dot(15, 6))
 }

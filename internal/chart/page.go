@@ -1,5 +1,5 @@
-// Package chart draws lines, columns and bars as SVG for self-contained HTML pages, and writes such a page
-// with lines and their tables.
+// Package chart draws lines, bars, points, histograms and the bow-tie of a Web as SVG for self-contained HTML pages, and
+// writes such a page with lines and their tables.
 package chart
 
 import (
@@ -23,12 +23,13 @@ var style string
 // Style returns the common CSS of pages with charts; a page's own CSS comes after it.
 func Style() template.CSS { return template.CSS(style) }
 
-// A Chart shows how scores depend on one quantity, such as freshness on the budget.
+// A Chart shows how scores depend on one quantity, such as freshness on the budget, or points by two quantities.
 type Chart struct {
 	Title string
 	X, Y  string // quantities of the axes, with units
 	LogX  bool   // for X over several decades; points with X <= 0 are left out then
 	LogY  bool   // the same for Y
+	Apart bool   // a scatter plot: points are not joined, but for those of a Bound, such as a fitted line; X = 0 is left of a logarithmic axis
 	Lines []Line // at most 100 are drawn
 }
 
@@ -43,6 +44,7 @@ type Line struct {
 type Point struct {
 	X, Y   float64
 	Spread float64 // standard deviation over the seeds, drawn as a bar; 0: unknown
+	bin    Bin     // a histogram's: Y of it
 }
 
 // A Page is a self-contained HTML page: no scripts, styles or images from elsewhere. It follows the reader's
@@ -65,12 +67,9 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	}
 	var charts []shown
 	for i, c := range p.Charts {
-		c.Lines = slices.Clone(c.Lines[:min(chartLines, len(c.Lines))])
-		for j := range c.Lines {
-			c.Lines[j].Points = c.drawable(c.Lines[j].Points)
-		}
+		c = c.drawn()
 		columns, rows := c.table()
-		charts = append(charts, shown{c, c.svg(fmt.Sprintf("chart-%d", i+1)), columns, rows})
+		charts = append(charts, shown{c, c.SVG(fmt.Sprintf("chart-%d", i+1)), columns, rows})
 	}
 	t, err := template.New("chart").Parse(pageTemplate)
 	if err != nil {
@@ -83,15 +82,20 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	}{p, Style(), charts})
 }
 
-// drawable returns the points that can be drawn, from left to right.
-func (c *Chart) drawable(points []Point) (list []Point) {
-	for _, p := range points {
-		if math.Abs(p.X) <= 1e300 && math.Abs(p.Y) <= 1e300 && !(c.LogX && p.X <= 0) && !(c.LogY && p.Y <= 0) {
-			list = append(list, p)
+// drawn returns the chart with the lines and points that can be drawn, these from left to right.
+func (c Chart) drawn() Chart {
+	c.Lines = slices.Clone(c.Lines[:min(chartLines, len(c.Lines))])
+	for i, l := range c.Lines {
+		var list []Point
+		for _, p := range l.Points {
+			if math.Abs(p.X) <= 1e300 && math.Abs(p.Y) <= 1e300 && (!c.LogX || p.X > 0 || p.X == 0 && c.Apart && !l.Bound) && !(c.LogY && p.Y <= 0) {
+				list = append(list, p)
+			}
 		}
+		slices.SortStableFunc(list, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
+		c.Lines[i].Points = list
 	}
-	slices.SortStableFunc(list, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
-	return list
+	return c
 }
 
 type chartRow struct {
@@ -102,7 +106,7 @@ type chartRow struct {
 }
 
 // table returns all numbers of the chart: a row for each line, a column for each X.
-func (c *Chart) table() (columns []string, rows []chartRow) {
+func (c Chart) table() (columns []string, rows []chartRow) {
 	xs := c.xs()
 	for _, x := range xs {
 		columns = append(columns, number(x))
@@ -130,7 +134,7 @@ func (c *Chart) table() (columns []string, rows []chartRow) {
 }
 
 // shares reports whether every Y is between 0 and 1.
-func (c *Chart) shares() bool {
+func (c Chart) shares() bool {
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
 			if !(p.Y >= 0 && p.Y <= 1) {
@@ -142,7 +146,7 @@ func (c *Chart) shares() bool {
 }
 
 // xs returns all X values, each once.
-func (c *Chart) xs() (xs []float64) {
+func (c Chart) xs() (xs []float64) {
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
 			xs = append(xs, p.X)

@@ -4,23 +4,19 @@ import (
 	"fmt"
 	"html"
 	"math"
-	"strconv"
 	"strings"
 )
 
 // begin opens a drawing and describes it. The name is the prefix of the ids of its parts.
-func begin(b *strings.Builder, width, height float64, name, title, about string) {
-	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" role="img" aria-labelledby="%s-title %[3]s-desc">`, width, height, name)
-	fmt.Fprintf(b, `<title id="%s-title">%s</title><desc id="%[1]s-desc">%[3]s. The table below has the numbers.</desc>`, name, esc(title), esc(about))
+func begin(b *strings.Builder, attributes, name, title, about string) {
+	if about != "" {
+		about += ". "
+	}
+	fmt.Fprintf(b, `<svg %s role="img" aria-labelledby="%s-title %[2]s-desc">`, attributes, esc(name))
+	fmt.Fprintf(b, `<title id="%s-title">%s</title><desc id="%[1]s-desc">%[3]sThe table below has the numbers.</desc>`, esc(name), esc(title), esc(about))
 }
 
-// level draws a line across the drawing at y, with its number beside it.
-func level(b *strings.Builder, left, right, y float64, number string) {
-	fmt.Fprintf(b, `<line class="grid" x1="%g" x2="%g" y1="%.1f" y2="%.1[3]f"/>`, left, right, y)
-	fmt.Fprintf(b, `<text class="axis" x="%g" y="%.1f" text-anchor="end">%s</text>`, left-6, y+4, number)
-}
-
-// A scale maps numbers to positions between two ends of a drawing.
+// A scale maps numbers to positions between two ends of a drawing; a logarithmic one maps 0 to a place before these.
 type scale struct {
 	low, high, from, to float64
 	log                 bool
@@ -28,13 +24,16 @@ type scale struct {
 
 func (s scale) at(x float64) float64 {
 	low, high := s.low, s.high
+	if s.log && x <= 0 {
+		return zeroAt
+	}
 	if s.log {
 		x, low, high = math.Log(x), math.Log(low), math.Log(high)
 	}
 	if !(high > low) {
 		return (s.from + s.to) / 2
 	}
-	return s.from + (s.to-s.from)*((x-low)/(high-low))
+	return s.from + float64((s.to-s.from)*((x-low)/(high-low)))
 }
 
 // evenTicks returns round numbers at equal distances that enclose an interval.
@@ -44,9 +43,9 @@ func evenTicks(low, high float64) (from, to float64, ticks []float64) {
 		low, high = low-room, high+room
 	}
 	step := roundStep((high - low) / 7) // four to eight steps
-	from, to = math.Floor(low/step)*step, math.Ceil(high/step)*step
+	from, to = math.Floor(low/step+1e-9)*step, math.Ceil(high/step-1e-9)*step
 	for i := range int(min(20, math.Round((to-from)/step))) + 1 {
-		ticks = append(ticks, snap(from+float64(i)*step, step))
+		ticks = append(ticks, snap(from+float64(float64(i)*step), step))
 	}
 	return from, to, ticks
 }
@@ -91,32 +90,13 @@ func snap(x, step float64) float64 {
 	return x
 }
 
-// axisText formats the numbers of an axis, all with the same number of digits.
-func axisText(ticks []float64, log bool) (list []string) {
-	if len(ticks) < 2 || log {
-		for _, v := range ticks {
-			list = append(list, strconv.FormatFloat(v, 'g', 3, 64))
-		}
-		return list
-	}
-	step := ticks[1] - ticks[0]
-	format, digits := byte('f'), max(0, int(math.Ceil(-math.Log10(step)-1e-6)))
-	if digits > 6 || step >= 1e9 {
-		format, digits = 'g', 4
-	}
-	for _, v := range ticks {
-		list = append(list, strconv.FormatFloat(v, format, digits, 64))
-	}
-	return list
-}
-
-// esc escapes text for XML, without characters that XML cannot have.
+// esc escapes text for XML, cleaned.
 func esc(s string) string { return html.EscapeString(clean(s)) }
 
-// clean drops characters that XML cannot have.
+// clean drops characters that XML cannot have, and those that change the direction of the text around them.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\uFFFE' || r == '\uFFFF' {
+		if r < ' ' || r == 0x7f || r == '\uFFFE' || r == '\uFFFF' || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 {
 			return -1
 		}
 		return r

@@ -10,15 +10,14 @@ import (
 const maxColumns = 100 // of days
 
 // columns draws requests: those of crawlers below, all others above.
-func columns(name, title string, every int, list []chart.Column) template.HTML {
-	c := chart.Columns{Name: name, Title: title, About: "Columns of requests: crawlers below, all other clients above",
-		Lower: "crawlers", Upper: "others", Every: every, List: list}
-	return c.SVG()
+func columns(name, title string, every int, list []chart.Row) template.HTML {
+	return chart.Bars{Title: title, About: "Columns of requests: crawlers below, all other clients above",
+		Classes: []string{"crawlers", "others"}, Upright: true, Stacked: true, Every: every, Rows: list}.SVG(name)
 }
 
-func column(label, name string, s Span) chart.Column {
+func column(label, name string, s Span) chart.Row {
 	crawlers := s.Crawlers.Requests
-	return chart.Column{Label: label, Lower: crawlers, All: s.Requests,
+	return chart.Row{Label: label, Values: []float64{float64(crawlers), float64(s.Requests - crawlers)},
 		Says: fmt.Sprintf("%s: %s by crawlers, %s by others", name, count(crawlers), count(s.Requests-crawlers))}
 }
 
@@ -33,7 +32,7 @@ func dayChart(days []Day) (template.HTML, string) {
 		per = step
 		title = fmt.Sprintf("Requests by %d days", per)
 	}
-	var list []chart.Column
+	var list []chart.Row
 	for i := 0; i < len(days); i += per {
 		var s Span
 		for _, d := range days[i:min(i+per, len(days))] {

@@ -132,7 +132,7 @@ func newView(r *Report, top int) *view {
 		v.Ways = append(v.Ways, row)
 	}
 	v.DayChart, v.DayTitle = dayChart(r.Days)
-	var hours []chart.Column
+	var hours []chart.Row
 	for h, s := range r.Hours {
 		label := fmt.Sprintf("%02d", h)
 		hours = append(hours, column(label, label+":00", s))
