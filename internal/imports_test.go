@@ -56,6 +56,7 @@ var ours = map[string][]string{
 	"server/catalog":               {"protocol", "server", "server/inventory", "server/internal/public", "internal/coding", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
 	"server/cel":                   {"protocol", "server/caller"},
 	"internal/site/agent":          {"protocol", "internal/atomicfile", "server/caller"},
+	"internal/census":              {"protocol", "client/collection", "internal/engine/contents", "internal/engine/fresh", "internal/engine/frontier", "internal/graph", "internal/html"},
 	"internal/report":              {"protocol", "internal/accesslog", "internal/chart", "internal/robots"},
 	"internal/check":               {"protocol", "internal/xmlpull", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap", "internal/fetch", "internal/html", "internal/clock", "internal/pause"},
 	"client":                       {"protocol", "internal/bundle", "internal/coding", "internal/wsconn", "internal/fetch", "internal/pause"},

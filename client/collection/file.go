@@ -199,6 +199,14 @@ func (c *Collection) reading(f func(*bbolt.Tx) error) error {
 	return boltfile.RecoverDamage(func() error { return c.db.View(f) })
 }
 
+// giveBack gives back mapped pages, before so many more records are read: one reading of all would map all of the file.
+func giveBack(tx *bbolt.Tx, read *int, more int) {
+	if *read += more; *read >= giveBackAfter/4 {
+		*read = 0
+		boltfile.ReleasePages(tx)
+	}
+}
+
 // reorder gives every page in the queue the rank of a new strategy. If killed it starts again: ranking a
 // page twice is harmless.
 func (o *opening) reorder() error {

@@ -43,9 +43,11 @@ func eachPage[V any](c *Collection, bucket []byte, parse func(key, value []byte)
 	}
 	var rows []row
 	var next []byte
+	read := 0
 	for more := true; more; {
 		rows = rows[:0]
 		err := c.reading(func(tx *bbolt.Tx) error {
+			giveBack(tx, &read, atOnce)
 			b := tx.Bucket(bucket)
 			if more = b != nil; !more {
 				return nil
