@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"math"
@@ -87,6 +88,7 @@ type Options struct {
 	Hurry time.Duration
 
 	ReadOnly bool
+	State    string        // with ReadOnly: the file to read in place of state.db, a copy by [Backup]; the contents are those in the directory
 	Log      *slog.Logger  // nil is silent
 	Wait     time.Duration // how long Open waits for another process to close the collection
 	Now      func() time.Time
@@ -297,7 +299,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 	c.sinks.store.Dir, c.sinks.store.None = dir, c.opts.Contents == 0
 	c.revisits.c = c
 	c.revisits.SetPolicy(cmp.Or[fresh.Policy](c.opts.Policy, fresh.Thesis{}))
-	if err := (&opening{c}).open(filepath.Join(dir, "state.db")); err != nil {
+	if err := (&opening{c}).open(cmp.Or(c.opts.State, filepath.Join(dir, "state.db"))); err != nil {
 		if errors.Is(err, ErrDamaged) {
 			err = fmt.Errorf("%w: restore the directory from a backup, or move state.db away: the next crawl creates a new one, and stored contents are kept", err)
 		}
@@ -308,6 +310,21 @@ func Open(dir string, o *Options) (*Collection, error) {
 		c.revisits.SetPolicy(cmp.Or[fresh.Policy](kept, fresh.Thesis{}))
 	}
 	return c, nil
+}
+
+// Backup writes a copy of a collection's state.db, as it is after one of the commits, to w. Commits go on meanwhile, but state.db grows with each of
+// them: w must not block for long.
+func Backup(c *Collection, w io.Writer) error {
+	err := boltfile.RecoverDamage(func() error {
+		return c.db.View(func(tx *bbolt.Tx) error {
+			_, err := tx.WriteTo(w)
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("copy state.db: %w", err)
+	}
+	return nil
 }
 
 // Close closes the collection. It waits for current readers and the writer.
@@ -417,11 +434,13 @@ func (c *Collection) PagesByID(ids []frontier.PageID) ([]Page, error) {
 func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		list := make([]Page, 0, 8*urls.BlockLen)
+		read := 0
 		for next := frontier.PageID(1); ; {
 			list = list[:0]
 			err := ctx.Err()
 			if err == nil {
 				err = c.reading(func(tx *bbolt.Tx) error {
+					giveBack(tx, &read, cap(list))
 					list, err = c.view(tx).pagesFrom(list, next)
 					return err
 				})

@@ -24,7 +24,7 @@ func TestCrawlStoresReferences(t *testing.T) {
 		o := crawl.DefaultOptions()
 		o.Once, o.Collection.Into, o.Collection.Store, o.Collection.NoLinks, o.Fetch.Contact = true, filepath.Join(t.TempDir(), "crawl"), "none", no, "test@example.net"
 		o.Start, o.Fetch.AllowPrivate, o.Fetch.Wait = []string{w.URL + "/"}, true, -1
-		c, err := o.Open()
+		c, err := o.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
