@@ -21,7 +21,6 @@ import (
 	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/steer"
-	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -39,13 +38,14 @@ import (
 //	GET  /get?url=&at=&header=           a body
 //	GET  /urls?prefix=&newest=           a list of URLs
 //	GET  /index?prefix=                  an inverted index
+//	GET  /state                          a copy of state.db
 //	POST /export                         an exporting; how many records were written
 //	POST /accept                         an origin; how many pages were dropped
 //	POST /pause, /resume                 a list of sites, or ["all"]; a nowSet, as are the next two
 //	POST /rate                           a steer.Rate
 //	POST /scope                          a steer.Scope
 //
-// All but /get, /urls, /index and /export are also served below /api/ on --admin.
+// All but /get, /urls, /index, /state and /export are also served below /api/ on --admin.
 type localAPI struct {
 	col     *collection.Collection
 	crawler *crawl.Crawler // nil if none runs
@@ -71,6 +71,7 @@ func (d *localAPI) handler() http.Handler {
 	m.HandleFunc("GET /get", d.get)
 	m.HandleFunc("GET /urls", d.urls)
 	m.HandleFunc("GET /index", d.index)
+	m.HandleFunc("GET /state", d.state)
 	m.HandleFunc("POST /export", d.export) // writes files
 	m.Handle("/", d.remote())
 	return m
@@ -408,21 +409,8 @@ func noCollection(dir string) error {
 // ask sends a request to the process that holds the collection in dir; if none does, it opens the collection
 // and answers itself. The response is to be read as it arrives, and closed.
 func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger) (io.ReadCloser, error) {
-	dir = collectionIn(dir)
-	if _, err := os.Stat(statePath(dir)); err != nil {
-		return nil, noCollection(dir)
-	}
-	var col *collection.Collection
-	door := holder.Client{State: statePath(dir), Held: func() (held bool, err error) {
-		// Opening a large collection takes long: if it is free, it is kept open.
-		col, err = collection.Open(dir, &collection.Options{ReadOnly: true, Quality: crawl.DefaultQuality.Of, Log: log})
-		if errors.Is(err, collection.ErrHeld) {
-			return true, nil
-		}
-		return false, err
-	}}
-	body, err := door.Stream(ctx, method, path, in)
-	if !errors.Is(err, holder.ErrNoHolder) {
+	col, body, err := request(ctx, collectionIn(dir), method, path, in, log)
+	if col == nil {
 		return body, err
 	}
 	return inProcess(ctx, &localAPI{col: col, log: log}, method, path, in)

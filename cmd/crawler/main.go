@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/parleyweb/parley/cmd/crawler/internal/simulate"
+	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -30,11 +31,14 @@ Show the state of the crawl, running or not, and what has changed:
     crawler status crawl/
     crawler events --into crawl/ --follow
 
+Describe what was crawled, as a page with charts and as tables:
+    crawler report --into crawl/ --html report.html --csv tables/
+
 Keep a plain copy of one site that publishes its changes:
     crawler follow https://www.example.org/ --into mirror/ --contact you@example.net
 
 Commands that read a collection or a copy accept its DIR with --into or, unless
 they accept a list of arguments, as their last argument.`,
-		Sub: []*command.Command{crawlOnce(), runCommand(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), pauseSites(), resumeSites(), changeRate(), changeScope(), get(), events(), export(), indexes(), probeSite(), simulate.Command(linksIn), config()},
+		Sub: []*command.Command{crawlOnce(), runCommand(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), pauseSites(), resumeSites(), changeRate(), changeScope(), get(), events(), export(), indexes(), webreport.Command(snapshot), probeSite(), simulate.Command(linksIn), config()},
 	}
 }

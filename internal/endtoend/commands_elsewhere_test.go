@@ -12,6 +12,8 @@ var elsewhere = map[string]map[string]string{
 		"go test ./...":                      "not run: this test is part of it",
 	},
 	"docs/crawling.md": {
+		"crawler report --into crawl/ --against older/ --html compared.html":                 "cmd/crawler TestReport",
+		"crawler report --into crawl/ --html report.html --log '/var/log/nginx/access.log*'": "cmd/crawler TestReportOfVisits",
 		"crawler simulate batch": "cmd/crawler/internal/simulate TestSimulateBatch",
 		"crawler simulate batch --at-once 1,2,5,10,20,50,100 --chart batch.html": "cmd/crawler/internal/simulate TestSimulateBatch",
 		"crawler simulate paper --only speedups":                                 "cmd/crawler/internal/simulate TestSpeedups",

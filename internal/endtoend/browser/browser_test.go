@@ -207,8 +207,8 @@ func (b *browser) clean(origin string) {
 	}
 }
 
-// start builds a program and runs it until the test ends or stop is called.
-func start(t *testing.T, program string, args ...string) (stop func()) {
+// built builds a program, and returns its path.
+func built(t *testing.T, program string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), program)
 	build := exec.Command("go", "build", "-o", path, "./cmd/"+program)
@@ -216,6 +216,13 @@ func start(t *testing.T, program string, args ...string) (stop func()) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v: %s", program, err, out)
 	}
+	return path
+}
+
+// start builds a program and runs it until the test ends or stop is called.
+func start(t *testing.T, program string, args ...string) (stop func()) {
+	t.Helper()
+	path := built(t, program)
 	var said bytes.Buffer
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
