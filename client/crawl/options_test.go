@@ -63,7 +63,7 @@ func TestOptionErrorsNameFields(t *testing.T) {
 		"Score depth=1,pagerank=1 needs links: remove NoLinks and NoParse": func(o *crawl.Options) {
 			o.Order.Score, o.Collection.NoLinks = "depth=1,pagerank=1", true
 		},
-		"RankEvery 5 computes nothing that is used: choose Strategy batch-pagerank or partial-pagerank, or add pagerank=1 to Score": func(o *crawl.Options) {
+		"RankEvery 5 computes nothing that is used: choose Strategy batch-pagerank or partial-pagerank, or add pagerank=1, weighted=1, hub=1, authority=1 or siterank=1 to Score": func(o *crawl.Options) {
 			o.Order.Strategy, o.Order.RankEvery = "opic", 5
 		},
 	} {
