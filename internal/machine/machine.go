@@ -126,13 +126,13 @@ func GitDoc(t testing.TB) string {
 	return dir
 }
 
-// Pages yields the pages below a docroot with their paths; none for "".
+// Pages yields the pages below a docroot, which may be a symbolic link, with their paths; none for "".
 func Pages(t testing.TB, docroot string) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		if docroot == "" {
 			return
 		}
-		err := filepath.WalkDir(docroot, func(path string, e fs.DirEntry, err error) error {
+		err := filepath.WalkDir(docroot+"/", func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() || filepath.Ext(path) != ".html" {
 				return err
 			}

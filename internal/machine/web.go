@@ -20,7 +20,7 @@ func ApacheDoc(t testing.TB) string {
 	return dir
 }
 
-// Web returns the graph of the pages below docroots, each of which is the host of the same number, and the file of each page. Links stand
+// Web returns the graph of the pages below docroots, each of which is the host of the same number and has pages, and the file of each page. Links stand
 // in the order in which a page has them, each once; those to other hosts, and to what is no page, are left out, as are symbolic links.
 func Web(t testing.TB, hosts, docroots []string) (g *graph.Graph, files []string) {
 	t.Helper()
@@ -43,6 +43,9 @@ func Web(t testing.TB, hosts, docroots []string) (g *graph.Graph, files []string
 			number[url] = uint32(len(files))
 			files, links = append(files, file), append(links, html.Read(url, body, html.Options{Links: true}).Links)
 			g.Host, g.Path = append(g.Host, uint32(h)), append(g.Path, path)
+		}
+		if len(g.Host) == 0 || g.Host[len(g.Host)-1] != uint32(h) {
+			t.Fatalf("%s has no pages", root)
 		}
 	}
 	for _, list := range links {
