@@ -18,7 +18,7 @@ func (s *Speed) Learn(connect, response float64, perConnection int) {
 	}
 }
 
-// moving returns the moving average, in the precision in which it is stored.
+// moving returns the moving average, in the precision in which it is stored. Each product is rounded before the sum, on every processor.
 func moving(old, measured float64) float64 {
 	switch {
 	case !known(measured):
@@ -26,5 +26,5 @@ func moving(old, measured float64) float64 {
 	case !known(old):
 		return float64(float32(measured))
 	}
-	return float64(float32(.8*old + .2*measured))
+	return float64(float32(float64(.8*old) + float64(.2*measured)))
 }

@@ -24,7 +24,7 @@ func (s Speed) seconds(n int) float64 {
 	if s.Pipelined {
 		response /= pipelining
 	}
-	return 2*s.Connect + float64(n)*response
+	return 2*s.Connect + float64(float64(n)*response) // the product is rounded on every processor
 }
 
 // Performance fetches from the sites that send most pages a second over one connection, and on each the pages

@@ -22,12 +22,10 @@ type Run struct {
 	Starts   []uint32          // pages known from the start, the others are found by links; nil: all pages are, a closed batch
 
 	// Learn returns a new estimate of a server's time to connect or to answer, from the old one, the time measured,
-	// and how often it was measured before, at least once. Nil means Moving. Only strategies that ask for speeds depend on it.
+	// and how often it was measured before. Nil means the crawler's own, frontier.Speed.Learn. Only strategies that
+	// ask for speeds depend on it.
 	Learn func(old, measured float64, before int) float64
 }
-
-// Moving keeps .8 of the old estimate (Cao, section 4.2).
-func Moving(old, measured float64, _ int) float64 { return float64(.8*old) + float64(.2*measured) }
 
 // Mean is the mean of all measurements.
 func Mean(old, measured float64, before int) float64 { return old + (measured-old)/float64(before+1) }
@@ -90,9 +88,6 @@ func (r Run) begin(ctx context.Context) (*crawl, error) {
 		return nil, fmt.Errorf("%d sizes and %d qualities for %d pages", len(g.Bytes), len(r.Quality), g.Len())
 	}
 	r.Robots, r.AtOnce = max(1, r.Robots), max(1, r.AtOnce)
-	if r.Learn == nil {
-		r.Learn = Moving
-	}
 	c := &crawl{run: &r, result: &Result{}, ctx: ctx, servers: make([]server, len(g.Hosts)), link: link{rate: r.Network.Link}}
 	c.most, c.asked = make([]int, len(g.Hosts)), make([]int, len(g.Hosts))
 	for i := range c.servers {

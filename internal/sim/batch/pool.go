@@ -125,10 +125,10 @@ func (p *pool) measured(x *connection) {
 	if s.Pipelined { // the estimate is of a request alone
 		answer *= pipelining
 	}
-	if n == 0 {
-		s.Connect, s.Response = x.opening, answer
+	if learn := p.run.Learn; learn != nil {
+		s.Connect, s.Response = learn(s.Connect, x.opening, n), learn(s.Response, answer, n)
 	} else {
-		s.Connect, s.Response = p.run.Learn(s.Connect, x.opening, n), p.run.Learn(s.Response, answer, n)
+		s.Learn(x.opening, answer, 0)
 	}
 	if limit := p.servers[x.site].limit; x.done == limit { // the server closed the connection
 		s.PerConnection = limit
