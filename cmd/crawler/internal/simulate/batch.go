@@ -27,14 +27,19 @@ type batchTimes struct {
 	out                          output
 }
 
-const pageSize = 23_750 // bytes: Castillo's pages on average (2004, section 4.5.1)
+// Castillo's batch, and his pages on average (2004, sections 4.4 and 4.5.1).
+const (
+	castilloPages   = 100_858
+	castilloLargest = 2100   // pages of the largest site
+	pageSize        = 23_750 // bytes
+)
 
 // batchOrders are the strategies that need nothing but the pages and their servers.
 var batchOrders = []string{"larger-sites-first", "breadth-first", "random", "profit", "performance", "crawl-ability"}
 
 func simulateBatch() *command.Command {
 	bind := command.Bind
-	f := &batchTimes{pages: 100_858, largest: 2100, robots: 1000, seed: 1, wait: 15 * time.Second, atOnce: numbers{1, 100},
+	f := &batchTimes{pages: castilloPages, robots: 1000, seed: 1, wait: 15 * time.Second, atOnce: numbers{1, 100},
 		links: numbers{25_000, 250_000}, strategies: words{"larger-sites-first"}}
 	return &command.Command{
 		Name:    "batch",
@@ -64,7 +69,7 @@ crawl-ability take the Pagerank of --graph for the quality of a page.`,
 		Flags: append(f.out.flags(),
 			bind("graph", &f.graph, "fetch the pages of the web graph `FILE`, such as web.adj.zst or web.graph"),
 			bind("pages", &f.pages, "draw `N` pages, without --graph"),
-			bind("largest", &f.largest, "draw at most `N` pages for a site"),
+			bind("largest", &f.largest, "draw `N` pages for the largest site; 0: one in 48, as in Castillo's batch"),
 			bind("robots", &f.robots, "open at most `N` connections at once"),
 			bind("wait", &f.wait, "wait `TIME` after a connection before the next one to the same site"),
 			bind("at-once", &f.atOnce, "fetch `N,...` pages over one connection"),
@@ -78,6 +83,9 @@ crawl-ability take the Pagerank of --graph for the quality of a page.`,
 }
 
 func (f *batchTimes) check() error {
+	if f.largest == 0 {
+		f.largest = max(1, f.pages*castilloLargest/castilloPages)
+	}
 	switch {
 	case f.pages < 1 || f.pages > 10_000_000:
 		return command.Misusef("--pages %d: want 1 to 10000000", f.pages)
@@ -180,7 +188,7 @@ func (f *batchTimes) run(ctx context.Context, env *command.Env) error {
 	// Castillo 2004, section 4.4, by link and pages a connection. His "2 Kb/s" and "20 Kb/s" cannot be the whole link: to transfer the pages
 	// within his 29 and 3 hours takes 22,944 and 221,797 bytes a second. The next usual links have 200 kbit/s and 2 Mbit/s.
 	paper := map[[2]float64]float64{{25_000, 1}: 33, {25_000, 100}: 29, {250_000, 1}: 9, {250_000, 100}: 3}
-	isPaper := f.graph == "" && f.robots == 1000 && f.wait == 15*time.Second && f.pages == 100_858 && f.largest == 2100 && !f.limits && f.failures == 0
+	isPaper := f.graph == "" && f.robots == 1000 && f.wait == 15*time.Second && f.pages == castilloPages && f.largest == castilloLargest && !f.limits && f.failures == 0
 	var rows []batchRow
 	for i, r := range runs {
 		row := batchRowOf(&r, results[i])
@@ -288,7 +296,7 @@ const pageSeconds = 22.4
 
 func (p *paper) speedups(ctx context.Context) (*sheet, error) {
 	printed := [][4]float64{{200, .2, 1.6, 3}, {2000, .7, 3.8, 16}, {20_000, 1, 27, 83.3}, {200_000, 1, 43, 114.1}, {2e6, 1, 54.3, 204.3}, {20e6, 1, 54.6, 220.1}}
-	pages := p.scaled(100_858)
+	pages := p.scaled(castilloPages)
 	g := batch.Of(batch.Sizes(pages, pages/430), pageSize)
 	var runs []batch.Run
 	for _, row := range printed {

@@ -38,6 +38,9 @@ func TestSimulateBatch(t *testing.T) {
 	if out != smallBatch {
 		t.Errorf("the output is\n%s", out)
 	}
+	if code, out, _ := program(t.Context(), "simulate", "batch", "--pages", "500"); code != 0 || !strings.HasPrefix(out, "500 pages on 208 sites, 10 on the largest; ") {
+		t.Errorf("a small batch of the same shape: exit code %d: %s", code, out)
+	}
 	page := filepath.Join(t.TempDir(), "b.html")
 	code, out, said = program(t.Context(), append(small, "--json", "--limits", "--failures", ".2", "--chart", page)...)
 	var rows []batchRow
