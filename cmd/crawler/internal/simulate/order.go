@@ -132,8 +132,15 @@ func (f *orders) check() error {
 		return command.Misusef("--ahead %d: want 0 or more", f.crawl.Ahead)
 	case f.web.seed < 0:
 		return command.Misusef("--seed %d: want 0 or more", f.web.seed)
+	case f.web.history != "" && !f.historical():
+		return command.Misusef("--history %s: no --strategy named historical uses it", f.web.history)
 	}
 	return nil
+}
+
+// historical reports whether a chosen order needs an earlier crawl.
+func (f *orders) historical() bool {
+	return slices.ContainsFunc(f.chosen, func(o listedOrder) bool { return historical(o.name) })
 }
 
 // An orderRow is the score of a strategy on a graph.
@@ -175,12 +182,16 @@ func (f *orders) webOf(ctx context.Context, env *command.Env, name string) (w *o
 	}
 	w = order.NewWeb(g)
 	sites, large, rank := w.Sites()
-	about = fmt.Sprintf("%s: %d pages on %d sites with %d links; the largest site has %.0f %% of the pages and %.0f %% of the Pagerank; seed %d",
-		shown, w.Graph.Len(), sites, len(w.Graph.To), 100*large, 100*rank, f.web.seed)
+	reached := fmt.Sprint(w.Graph.Len())
+	if w.Graph.Len() < g.Len() {
+		reached += fmt.Sprintf(" of %d", g.Len())
+	}
+	about = fmt.Sprintf("%s: %s pages on %d sites with %d links; the largest site has %.0f %% of the pages and %.0f %% of the Pagerank; seed %d",
+		shown, reached, sites, len(w.Graph.To), 100*large, 100*rank, f.web.seed)
 	if f.crawl.Rest > 0 {
 		about += fmt.Sprintf("; %d pages of other sites between two of a site", f.crawl.Rest)
 	}
-	if !slices.ContainsFunc(f.chosen, func(o listedOrder) bool { return historical(o.name) }) {
+	if !f.historical() {
 		return w, shown, about, nil
 	}
 	if f.web.history == "" {

@@ -201,7 +201,7 @@ func (n *numbers) Set(v string) error {
 	for _, s := range strings.Split(v, ",") {
 		x, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(s), "/page"), 64) // as in the budget of a crawler
 		if err != nil || !(x > 0) || x > 1e9 || len(list) == 100 {
-			return fmt.Errorf("want numbers above 0, such as .05,.1,.2")
+			return fmt.Errorf("want numbers above 0 and up to 1e9, such as .05,.1,.2")
 		}
 		list = append(list, x)
 	}
@@ -223,7 +223,7 @@ func (w *words) Set(v string) error {
 		}
 	}
 	if len(list) == 0 || len(list) > 100 {
-		return fmt.Errorf("want names, such as thesis,priced")
+		return fmt.Errorf("want 1 to 100 words, with commas between")
 	}
 	*w = list
 	return nil

@@ -168,10 +168,10 @@ func TestSimulateOrder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	empty, alone := filepath.Join(dir, "empty.adj"), filepath.Join(dir, "alone.adj")
-	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(alone, []byte("\n"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(alone, []byte("\n0\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, said := program(t.Context(), "simulate", "order", "--graph", alone); code != 0 || strings.Contains(out, "*  ") { // any order of one page is as good
+	if code, out, said := program(t.Context(), "simulate", "order", "--graph", alone); code != 0 || !strings.HasPrefix(out, "alone.adj: 1 of 2 pages on 1 sites") || strings.Contains(out, "*  ") { // no link leads to the second page, and any order of one page is as good
 		t.Errorf("a graph of one page: exit code %d: %s%s", code, out, said)
 	}
 	for _, c := range []struct{ args, want string }{
@@ -265,6 +265,8 @@ func TestSimulateMisuse(t *testing.T) {
 		{"order --tell most", "--tell most: want 0 to 100, in percent of the hosts"},
 		{"order --pages 5", "--pages 5 --sites 1000: want 10 to 10000000 pages"},
 		{"order --rank-every -1", "--rank-every -1: want 0"},
+		{"order --graph ,", "want 1 to 100 words, with commas between"},
+		{"order --history old.adj --strategy opic", "--history old.adj: no --strategy named historical uses it"},
 		{"paper --only table", "--only table: unknown table"},
 		{"batch --largest 200000", "--largest 200000: want 1 to 100858, all pages"},
 		{"batch --strategy opic", "--strategy opic: want one of larger-sites-first, breadth-first"},
