@@ -198,6 +198,8 @@ func TestOpen(t *testing.T) {
 	write("wrong.adj", []byte(fewLinks))
 	write("wrong.nodes.tsv", []byte("0\n"))
 	write("alone.graph", content)
+	write("cut.properties", []byte(properties))
+	write("cut.graph", content[:len(content)-1])
 
 	for name, nodes := range map[string]string{"text.adj": "", "packed.adj.zst": fewPages, "bv.graph": ""} {
 		g, err := graph.Open(filepath.Join(dir, name))
@@ -211,6 +213,7 @@ func TestOpen(t *testing.T) {
 		"short.adj.zst": "short.adj.zst: read zstd: unexpected EOF",
 		"wrong.adj":     "wrong.nodes.tsv: line 1: 1 columns",
 		"alone.graph":   "alone.properties: no such file",
+		"cut.graph":     "read graph: " + filepath.Join(dir, "cut.graph") + ": read links of page ",
 		"links.txt":     "links.txt: the name of a file of links ends in .adj, .adj.zst or .graph",
 	} {
 		if _, err := graph.Open(filepath.Join(dir, name)); err == nil || !strings.HasPrefix(err.Error(), "read graph: ") || !strings.Contains(err.Error(), want) {

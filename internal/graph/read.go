@@ -45,11 +45,14 @@ func open(path string) (g *Graph, err error) {
 			return err
 		})
 	case ".graph":
-		err = unpacked(base+".properties", func(properties io.Reader) error {
-			return unpacked(path, func(r io.Reader) error {
-				g, err = ReadBV(properties, r)
-				return err
-			})
+		var properties *os.File
+		if properties, err = os.Open(base + ".properties"); err != nil {
+			break
+		}
+		defer properties.Close()
+		err = unpacked(path, func(r io.Reader) error {
+			g, err = ReadBV(properties, r)
+			return err
 		})
 	default:
 		err = fmt.Errorf("%s: the name of a file of links ends in .adj, .adj.zst or .graph", path)
