@@ -287,7 +287,7 @@ func batchTables() []paperTable {
 	return []paperTable{{name: "speedups", build: (*paper).speedups,
 		heading: "Castillo's table 4.2, simulated / as printed: how much faster than one robot with 20 MB/s, by the bytes a second of the link; larger-sites-first. " +
 			"A page takes 22.4 s and the time of the link, and the largest site has one page in 430, for which 256 robots are 220 times as fast, as printed. " +
-			"64 robots are then never held up, and 64 times as fast. They would be 54.6 times as fast, as printed, if the largest site had one page in 107; " +
+			"64 robots are then never held up, and 64 times as fast. They would be 54.9 times as fast, nearly as printed, if the largest site had one page in 107; " +
 			"but then 256 robots would be 62 times as fast. So the two figures are not of one web. Bound: of the link, for any number of robots."}}
 }
 
