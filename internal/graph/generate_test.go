@@ -65,7 +65,7 @@ func TestGeneratedWebIsLikeTheRealOne(t *testing.T) {
 	}
 }
 
-// Other exponents are had for the asking.
+// A model with other exponents gives a graph with these.
 func TestGeneratedExponents(t *testing.T) {
 	for _, m := range []graph.Model{
 		{Pages: 100_000, Hosts: 2_000, In: 2.4, Out: 3, Sites: 1.5},
@@ -119,7 +119,7 @@ func TestGenerateIsRepeatable(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, what comes is a graph.
+// Every model gives a valid graph, even one of few pages, or whose numbers contradict each other.
 func TestGenerateSmallWebs(t *testing.T) {
 	for pages := range 12 {
 		for _, m := range []graph.Model{{}, {Hosts: 3}, {Hosts: 100}, {Hosts: 2, Links: 1}, {Hosts: 4, Links: 40, Sites: 5}, {Hosts: 5, In: 3, Lean: -2, Away: .9}} {

@@ -78,7 +78,7 @@ func (f *Frontier) batch(now int64, o BatchOptions) ([]SiteEntries, error) {
 		take = f.takeSingly
 	case !f.ranking.isSmall(o.Size, len(f.sites.list)):
 		f.ranking.discard()
-		read, take = f.look, f.takeRounds
+		read, take = f.readSites, f.takeRounds
 	}
 	f.followMeans()
 	f.takeFirst(&b, &o)

@@ -99,7 +99,7 @@ func (f *Frontier) refresh() (err error) {
 	r := &f.ranking
 	if !r.current || r.age > len(f.sites.list) {
 		r.discard()
-		if err := f.look(); err != nil {
+		if err := f.readSites(); err != nil {
 			return err
 		}
 		r.current, r.busy, r.age, r.moved = true, false, 0, slices.Clone(f.sites.list)

@@ -90,7 +90,7 @@ func New(strategy Strategy, store Store, o *Options) (*Frontier, error) {
 		f.strategy = BreadthFirst{}
 	}
 	f.ranking.speeds = newSpeeds(f.strategy)
-	if err := f.look(); err != nil {
+	if err := f.readSites(); err != nil {
 		return nil, fmt.Errorf("open frontier: %w", err)
 	}
 	if s, ok := f.strategy.(Sharer); ok {
@@ -102,8 +102,8 @@ func New(strategy Strategy, store Store, o *Options) (*Frontier, error) {
 	return f, nil
 }
 
-// look reads from the store how many entries each site has.
-func (f *Frontier) look() error {
+// readSites reads from the store how many entries each site has.
+func (f *Frontier) readSites() error {
 	f.sites.round++
 	err := f.store.Sites(func(id SiteID, ready int) error {
 		s := f.site(id)

@@ -5,7 +5,7 @@ type table struct {
 	runs map[SiteID]*[perRun]*site // by the first number of each, divided by perRun
 	list []*site                   // in no order
 
-	round uint32 // counts calls of Frontier.look
+	round uint32 // counts calls of Frontier.readSites
 }
 
 const perRun = 1024

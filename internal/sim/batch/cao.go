@@ -17,9 +17,9 @@ const (
 	byVariant  = "crawl-ability" // with quality by Zipf: other estimates of speeds, another sum
 )
 
-// A Crawl is one of Cao's comparison. Shares at a third and at the middle are those at that part of the time in which breadth-first fetches nine tenths of the
+// A Case is a crawl of Cao's comparison. Shares at a third and at the middle are those at that part of the time in which breadth-first fetches nine tenths of the
 // pages: the others wait for a few slow servers, whatever the order.
-type Crawl struct {
+type Case struct {
 	Part         string  `json:"part"`
 	Name         string  `json:"name"`
 	Seconds      float64 `json:"seconds"`
@@ -42,14 +42,14 @@ type Point struct {
 }
 
 // Cao returns the crawls of the paper's sections 5.2 and 5.3 on a graph, and some of its section 6; the first is breadth-first.
-func Cao(g *graph.Graph, robots int, seed uint64) (crawls []Crawl) {
+func Cao(g *graph.Graph, robots int, seed uint64) (crawls []Case) {
 	pagerank, zipf := g.Pagerank(graph.Pagerank{}), Zipf(g.Len(), seed)
 	base := Run{Graph: g, Network: Stanford(seed), Strategy: frontier.BreadthFirst{}, Quality: pagerank, Robots: robots, AtOnce: 100,
 		Starts: g.Starts()}
 	add := func(part, name string, change func(r *Run)) {
 		r := base
 		change(&r)
-		crawls = append(crawls, Crawl{Part: part, Name: name, Run: r, Like: len(crawls)})
+		crawls = append(crawls, Case{Part: part, Name: name, Run: r, Like: len(crawls)})
 	}
 	like := func(i int) { crawls[len(crawls)-1].Like = i }
 	for _, x := range []struct {
@@ -99,7 +99,7 @@ func (b bestAlone) Site(s frontier.SiteFacts) float32 {
 }
 
 // Measure fills in the shares and curves, from what happened in the crawl and in the first one, breadth-first.
-func (r *Crawl) Measure(x, first *Result) {
+func (r *Case) Measure(x, first *Result) {
 	gained := x.Gained(r.Run.Quality)
 	r.Seconds, r.Half, r.Connections = x.Seconds, x.Until(.5), x.Connections
 	at := func(seconds float64) (share, quality float64) {
@@ -138,9 +138,9 @@ type Statement struct {
 }
 
 // Statements returns those of Cao's sections 5.2 and 5.3 that a simulation can decide.
-func Statements(crawls []Crawl) (list []Statement) {
-	of := func(part, name string) Crawl {
-		i := slices.IndexFunc(crawls, func(r Crawl) bool { return r.Part == part && r.Name == name })
+func Statements(crawls []Case) (list []Statement) {
+	of := func(part, name string) Case {
+		i := slices.IndexFunc(crawls, func(r Case) bool { return r.Part == part && r.Name == name })
 		return crawls[i]
 	}
 	add := func(section, says string, met bool, format string, args ...any) {

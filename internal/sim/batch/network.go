@@ -42,7 +42,7 @@ func Stanford(seed uint64) Network {
 	return Network{Link: 45e6 / 8, Connect: .2, Response: .5, Closing: true, Limits: true, Seed: seed}
 }
 
-// What is drawn: every thing has random numbers of its own.
+// Kinds of random numbers: each server and each page has a sequence of its own.
 const (
 	ofServer = iota
 	ofPage

@@ -48,8 +48,7 @@ func newPool(r *Run, servers []server, most []int) (p *pool, err error) {
 	return p, nil
 }
 
-// find makes a page known. Where quality does not count, pages and servers are first in, first out, as in Cao's breadth-first order:
-// no page is deeper than another.
+// find makes a page known. All pages have the same depth, so that breadth-first is Cao's: pages and servers are first in, first out.
 func (p *pool) find(page uint32) {
 	if p.id[page] != 0 {
 		return

@@ -113,7 +113,7 @@ func TestSimulateServers(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, out)
 		}
 	}
-	var rows []batch.Crawl
+	var rows []batch.Case
 	_, out, _ = program(t.Context(), append(args, "--json")...)
 	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 21 {
 		t.Fatalf("%d rows: %v", len(rows), err)

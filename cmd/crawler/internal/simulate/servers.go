@@ -76,24 +76,20 @@ func (f *servers) run(ctx context.Context, env *command.Env) error {
 		return err
 	}
 	rows := batch.Cao(g, f.robots, uint64(f.seed))
-	var first *batch.Result
-	known := make(chan struct{}) // first is
+	first, err := rows[0].Run.Simulate(ctx) // all crawls are measured by this one
+	if err != nil {
+		return err
+	}
 	err = simulated(ctx, env, len(rows), func(ctx context.Context, i int) error {
 		if rows[i].Like != i {
 			return nil
 		}
-		x, err := rows[i].Run.Simulate(ctx)
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			first = x
-			close(known)
-		}
-		select { // nothing large is left of a crawl once it is measured
-		case <-known:
-		case <-ctx.Done():
-			return ctx.Err()
+		x := first
+		if i > 0 {
+			var err error
+			if x, err = rows[i].Run.Simulate(ctx); err != nil {
+				return err
+			}
 		}
 		for j := range rows {
 			if rows[j].Like == i {
@@ -121,7 +117,7 @@ func (f *servers) web() (*graph.Graph, error) {
 	return sized(g.Reachable(g.Starts())), nil
 }
 
-func (f *servers) print(env *command.Env, about string, rows []batch.Crawl) error {
+func (f *servers) print(env *command.Env, about string, rows []batch.Case) error {
 	fmt.Fprintf(env.Stdout, "%s\n\n", about)
 	s := &sheet{names: 2}
 	s.row("part", "crawl", "seconds", "half", "pages at 1/3", "at 1/2", "quality of half", "at 1/3", "at 1/2", "connections")
@@ -163,7 +159,7 @@ Seconds until all pages and half of them are there. Shares of the pages, of the 
 }
 
 // page returns the page for --chart: the paper's three curves for both qualities.
-func (f *servers) page(env *command.Env, about string, rows []batch.Crawl) *chart.Page {
+func (f *servers) page(env *command.Env, about string, rows []batch.Case) *chart.Page {
 	p := &chart.Page{Title: "Orders by speed and quality", About: about + ".", Made: made("servers", env.Flags)}
 	for _, part := range []string{batch.ByPagerank, batch.ByZipf} {
 		charts := []chart.Chart{
