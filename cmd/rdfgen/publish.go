@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -29,8 +30,8 @@ into the build:
 The dates come from the live robots.rdf: a page whose bytes are the same keeps
 its date, though the build wrote it anew. No cache and no git history is needed.
 If the live robots.rdf cannot be read, nothing is written (exit code 1), since
-every page would look new. If there is none (404), this is the first
-publication.
+every page would look new. If there is none (404), and the live robots.txt names
+none, this is the first publication.
 
 After the deployment, wait until it is live, and notify search engines and hubs
 of the pages that really changed:
@@ -127,12 +128,30 @@ func (b *build) open(ctx context.Context) (*server.Journal, error) {
 		return nil, fmt.Errorf("%w; nothing was written, since every page would look new: run the same command again, or with --previous and a copy of the manifest;"+
 			" if the site has no manifest yet, use --first, once", err)
 	case err == nil && !journal.Whole():
+		if !b.first && b.isListed(ctx) {
+			return nil, errors.Join(fmt.Errorf("%s does not exist (404), but the live robots.txt names it, so a cache or a broken deployment hides it;"+
+				" nothing was written, since every page would look new: run the same command again, or with --previous and a copy of the manifest;"+
+				" if the site never had one, use --first, once", o.Published), journal.Close(), b.forget())
+		}
 		if !b.first {
 			fmt.Fprintf(j.env.Stderr, "%s does not exist yet: ", o.Published)
 		}
 		fmt.Fprintln(j.env.Stderr, "this is the first publication, and each page has the date of its file.")
 	}
 	return journal, err
+}
+
+// isListed reports whether the live robots.txt names the manifest, as it does once a build is deployed.
+func (b *build) isListed(ctx context.Context) bool {
+	site := &b.job.site
+	c := fetch.Client{Agent: "parley", Timeout: 30 * time.Second, MaxBytes: robots.MaxBytes, Redirects: 10}
+	a, err := c.Get(ctx, protocol.Origin(site.Base)+"/robots.txt", nil)
+	if err != nil {
+		return false
+	}
+	defer a.Close()
+	text, err := a.Bytes()
+	return err == nil && a.OK() && slices.Contains(robots.Parse(text).Lines("manifest"), site.ManifestURL())
 }
 
 // forget removes the state of an earlier build.

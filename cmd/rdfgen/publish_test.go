@@ -320,6 +320,21 @@ func TestPublishNeedsLiveManifest(t *testing.T) {
 	h.mu.Unlock()
 	h.deploy(dir)
 	h.publish(0, dir) // no longer the first
+
+	// A cache has the 404 of the time before the first publication: robots.txt is proof that there is a manifest.
+	h.must(os.Remove(filepath.Join(h.live, "robots.rdf")))
+	again := h.build("again", time.Minute, somePages(3))
+	for range 2 {
+		if said := h.publish(1, again); !strings.Contains(said, "the live robots.txt names it") || !strings.Contains(said, "nothing was written") {
+			t.Errorf("a cached 404: %s", said)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(again, "robots.rdf")); err == nil {
+		t.Error("a cached 404: robots.rdf was written")
+	}
+	h.publish(0, again, "--first")
+	h.deploy(dir)
+	h.publish(0, dir)
 	before := h.dates(dir)
 	if said := h.publish(2, dir, "--first"); !strings.Contains(said, "omit --first") || !maps.Equal(h.dates(dir), before) {
 		t.Errorf("--first for ever: %s", said)
