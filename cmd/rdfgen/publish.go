@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -225,9 +224,15 @@ func (b *build) notifyLive(ctx context.Context) error {
 		if all, err = b.receivers(p); err != nil {
 			return err
 		}
+		var refusals error
+		for _, r := range all {
+			if r.refuses {
+				refusals = errors.Join(refusals, fmt.Errorf("%s refuses URLs: %s; everything else was sent", r.option, r.trouble))
+			}
+		}
 		all = slices.DeleteFunc(all, func(r receiver) bool { return !r.waits })
 		if len(all) == 0 {
-			return nil
+			return refusals
 		}
 		if !b.again(ctx, sendAgain, end) {
 			return cmp.Or(ctx.Err(), fmt.Errorf("not everything could be sent within %s, such as to %s (%s): run the same command again", b.timeout, all[0].option,
@@ -279,7 +284,8 @@ func liveCursor(ctx context.Context, url string, left time.Duration) (protocol.C
 type receiver struct {
 	option, trouble string
 	begun           bool // the state knows what it was sent
-	waits           bool // something is to be sent to it
+	waits           bool // something is to be sent to it now
+	refuses         bool // it has refused URLs, which it is sent again much later: trouble names one
 }
 
 func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
@@ -290,15 +296,13 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 			return nil, err
 		}
 		for _, e := range st.Engines {
-			trouble := e.Trouble
-			switch {
-			case trouble != "":
-			case e.Last != nil && e.Last.Status >= 300: // one page is refused, not all
-				trouble = strings.TrimSpace(e.Last.URL + " " + e.Last.Note)
-			default:
-				trouble = "no URL is sent to it twice within 10 minutes"
+			trouble := cmp.Or(e.Trouble, "no URL is sent to it twice within 10 minutes")
+			for _, o := range e.Results {
+				if o.URL != "" && e.Trouble == "" { // one page is refused, not all
+					trouble = o.URL + " (" + o.Note + ")"
+				}
 			}
-			all = append(all, receiver{"--indexnow " + e.Name, trouble, !e.Cursor.IsZero(), e.Pending > 0 || e.Behind > 0})
+			all = append(all, receiver{"--indexnow " + e.Name, trouble, !e.Cursor.IsZero(), e.Pending > e.Refused || e.Behind > 0, e.Refused > 0})
 		}
 	}
 	if s := j.site.WebSub(p.Journal, p.Journal.Head, j.env.Log); s != nil {
@@ -307,7 +311,7 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 			return nil, err
 		}
 		for _, e := range st {
-			all = append(all, receiver{"--websub " + e.Hub, e.Trouble, !e.Cursor.IsZero(), e.Owed})
+			all = append(all, receiver{"--websub " + e.Hub, e.Trouble, !e.Cursor.IsZero(), e.Owed, false})
 		}
 	}
 	if s := j.site.Hooks(p.Journal, p.Inventory.Public, j.env.Log); s != nil {
@@ -316,7 +320,7 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 			return nil, err
 		}
 		for _, e := range st {
-			all = append(all, receiver{"--" + e.Kind + " " + e.Name, e.Trouble, !e.Cursor.IsZero(), e.Cursor != p.Journal.Head()})
+			all = append(all, receiver{"--" + e.Kind + " " + e.Name, e.Trouble, !e.Cursor.IsZero(), e.Cursor != p.Journal.Head(), false})
 		}
 	}
 	return all, nil
