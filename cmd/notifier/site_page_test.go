@@ -60,7 +60,8 @@ func TestSitePage(t *testing.T) {
 	}
 	s := startSidecar(t, files, "--sitemap", filepath.Join(t.TempDir(), "sitemap.xml"), "--versions", "1MB", "--serve-pages", "--trust-docroot")
 	if page := s.page(); !strings.Contains(page, "Nothing needs a person.") || !strings.Contains(page, ">Nobody is connected now.") ||
-		!strings.Contains(page, "<dt>Pages</dt><dd>40</dd>") || !strings.Contains(page, "No change has been recorded since the first scan.") || !strings.Contains(page, "<bdi>sitemap</bdi>") {
+		!strings.Contains(page, "<dt>Pages</dt><dd>40</dd>") || !strings.Contains(page, "No change has been recorded since the first scan.") || !strings.Contains(page, "<bdi>sitemap</bdi>") ||
+		!strings.Contains(page, "A client that polls the pages instead makes 40 requests each time") {
 		t.Errorf("at first: %s", page)
 	}
 

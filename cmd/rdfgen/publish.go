@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -29,8 +29,8 @@ into the build:
 The dates come from the live robots.rdf: a page whose bytes are the same keeps
 its date, though the build wrote it anew. No cache and no git history is needed.
 If the live robots.rdf cannot be read, nothing is written (exit code 1), since
-every page would look new. If there is none (404), this is the first
-publication.
+every page would look new. If there is none (404), and the live robots.txt names
+none, this is the first publication.
 
 After the deployment, wait until it is live, and notify search engines and hubs
 of the pages that really changed:
@@ -127,12 +127,30 @@ func (b *build) open(ctx context.Context) (*server.Journal, error) {
 		return nil, fmt.Errorf("%w; nothing was written, since every page would look new: run the same command again, or with --previous and a copy of the manifest;"+
 			" if the site has no manifest yet, use --first, once", err)
 	case err == nil && !journal.Whole():
+		if !b.first && b.isListed(ctx) {
+			return nil, errors.Join(fmt.Errorf("%s does not exist (404), but the live robots.txt names it, so a cache or a broken deployment hides it;"+
+				" nothing was written, since every page would look new: run the same command again, or with --previous and a copy of the manifest;"+
+				" if the site never had one, use --first, once", o.Published), journal.Close(), b.forget())
+		}
 		if !b.first {
 			fmt.Fprintf(j.env.Stderr, "%s does not exist yet: ", o.Published)
 		}
 		fmt.Fprintln(j.env.Stderr, "this is the first publication, and each page has the date of its file.")
 	}
 	return journal, err
+}
+
+// isListed reports whether the live robots.txt names the manifest, as it does once a build is deployed.
+func (b *build) isListed(ctx context.Context) bool {
+	site := &b.job.site
+	c := fetch.Client{Agent: "parley", Timeout: 30 * time.Second, MaxBytes: robots.MaxBytes, Redirects: 10}
+	a, err := c.Get(ctx, protocol.Origin(site.Base)+"/robots.txt", nil)
+	if err != nil {
+		return false
+	}
+	defer a.Close()
+	text, err := a.Bytes()
+	return err == nil && a.OK() && slices.Contains(robots.Parse(text).Lines("manifest"), site.ManifestURL())
 }
 
 // forget removes the state of an earlier build.
@@ -206,9 +224,15 @@ func (b *build) notifyLive(ctx context.Context) error {
 		if all, err = b.receivers(p); err != nil {
 			return err
 		}
+		var refusals error
+		for _, r := range all {
+			if r.refuses {
+				refusals = errors.Join(refusals, fmt.Errorf("%s refuses URLs: %s; everything else was sent", r.option, r.trouble))
+			}
+		}
 		all = slices.DeleteFunc(all, func(r receiver) bool { return !r.waits })
 		if len(all) == 0 {
-			return nil
+			return refusals
 		}
 		if !b.again(ctx, sendAgain, end) {
 			return cmp.Or(ctx.Err(), fmt.Errorf("not everything could be sent within %s, such as to %s (%s): run the same command again", b.timeout, all[0].option,
@@ -260,7 +284,8 @@ func liveCursor(ctx context.Context, url string, left time.Duration) (protocol.C
 type receiver struct {
 	option, trouble string
 	begun           bool // the state knows what it was sent
-	waits           bool // something is to be sent to it
+	waits           bool // something is to be sent to it now
+	refuses         bool // it has refused URLs, which it is sent again much later: trouble names one
 }
 
 func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
@@ -271,15 +296,13 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 			return nil, err
 		}
 		for _, e := range st.Engines {
-			trouble := e.Trouble
-			switch {
-			case trouble != "":
-			case e.Last != nil && e.Last.Status >= 300: // one page is refused, not all
-				trouble = strings.TrimSpace(e.Last.URL + " " + e.Last.Note)
-			default:
-				trouble = "no URL is sent to it twice within 10 minutes"
+			trouble := cmp.Or(e.Trouble, "no URL is sent to it twice within 10 minutes")
+			for _, o := range e.Results {
+				if o.URL != "" && e.Trouble == "" { // one page is refused, not all
+					trouble = o.URL + " (" + o.Note + ")"
+				}
 			}
-			all = append(all, receiver{"--indexnow " + e.Name, trouble, !e.Cursor.IsZero(), e.Pending > 0 || e.Behind > 0})
+			all = append(all, receiver{"--indexnow " + e.Name, trouble, !e.Cursor.IsZero(), e.Pending > e.Refused || e.Behind > 0, e.Refused > 0})
 		}
 	}
 	if s := j.site.WebSub(p.Journal, p.Journal.Head, j.env.Log); s != nil {
@@ -288,7 +311,7 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 			return nil, err
 		}
 		for _, e := range st {
-			all = append(all, receiver{"--websub " + e.Hub, e.Trouble, !e.Cursor.IsZero(), e.Owed})
+			all = append(all, receiver{"--websub " + e.Hub, e.Trouble, !e.Cursor.IsZero(), e.Owed, false})
 		}
 	}
 	if s := j.site.Hooks(p.Journal, p.Inventory.Public, j.env.Log); s != nil {
@@ -297,7 +320,7 @@ func (b *build) receivers(p *server.Publisher) (all []receiver, err error) {
 			return nil, err
 		}
 		for _, e := range st {
-			all = append(all, receiver{"--" + e.Kind + " " + e.Name, e.Trouble, !e.Cursor.IsZero(), e.Cursor != p.Journal.Head()})
+			all = append(all, receiver{"--" + e.Kind + " " + e.Name, e.Trouble, !e.Cursor.IsZero(), e.Cursor != p.Journal.Head(), false})
 		}
 	}
 	return all, nil

@@ -31,6 +31,7 @@ type hosting struct {
 	mu         sync.Mutex
 	answer     http.HandlerFunc // of robots.rdf, if it is not the deployed file
 	fail       int              // requests that the engine still answers with 503
+	refuse     string           // the path that it refuses
 	told, ping []string         // URLs sent to the engine, and topics sent to the hub
 }
 
@@ -76,6 +77,8 @@ func (h *hosting) receive(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case json.NewDecoder(r.Body).Decode(&notice) != nil || err != nil || notice.Key != string(key):
 		w.WriteHeader(http.StatusForbidden)
+	case h.refuse != "" && slices.Contains(notice.URLList, h.web.URL+h.refuse):
+		http.Error(w, "not a URL of this host", http.StatusUnprocessableEntity)
 	default:
 		for _, u := range notice.URLList {
 			h.told = append(h.told, strings.TrimPrefix(u, h.web.URL))
@@ -320,6 +323,21 @@ func TestPublishNeedsLiveManifest(t *testing.T) {
 	h.mu.Unlock()
 	h.deploy(dir)
 	h.publish(0, dir) // no longer the first
+
+	// A cache has the 404 of the time before the first publication: robots.txt is proof that there is a manifest.
+	h.must(os.Remove(filepath.Join(h.live, "robots.rdf")))
+	again := h.build("again", time.Minute, somePages(3))
+	for range 2 {
+		if said := h.publish(1, again); !strings.Contains(said, "the live robots.txt names it") || !strings.Contains(said, "nothing was written") {
+			t.Errorf("a cached 404: %s", said)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(again, "robots.rdf")); err == nil {
+		t.Error("a cached 404: robots.rdf was written")
+	}
+	h.publish(0, again, "--first")
+	h.deploy(dir)
+	h.publish(0, dir)
 	before := h.dates(dir)
 	if said := h.publish(2, dir, "--first"); !strings.Contains(said, "omit --first") || !maps.Equal(h.dates(dir), before) {
 		t.Errorf("--first for ever: %s", said)
@@ -384,6 +402,25 @@ func TestPublishRepeated(t *testing.T) {
 	h.mu.Unlock()
 	h.same("while the engine is down", h.notify(1, dir, "--timeout", "50ms"), nil)
 	h.same("later", h.notify(0, dir, "--timeout", "1m"), []string{"/p/01.html", "/p/02.html"})
+
+	// A URL that the engine refuses is reported at once; all others are sent.
+	pages["p/new.html"] = "A new page that is refused."
+	pages["p/beside.html"] = "A new page beside it."
+	h.publish(0, h.build("build", time.Minute, pages), h.engine()...)
+	h.deploy(dir)
+	h.mu.Lock()
+	h.refuse = "/p/new.html"
+	h.mu.Unlock()
+	for range 2 {
+		said := h.publish(1, dir, append(h.engine(), "--wait-live", "--timeout", "1h")...)
+		if !strings.Contains(said, "refuses URLs: "+h.web.URL+"/p/new.html (422: not a URL of this host") || !strings.Contains(said, "everything else was sent") {
+			t.Errorf("a refused URL: %s", said)
+		}
+	}
+	h.mu.Lock()
+	h.same("beside a refused URL", h.told, []string{"/p/beside.html"})
+	h.told, h.refuse = nil, ""
+	h.mu.Unlock()
 
 	// A key that is not served is waited for.
 	pages["p/03.html"] += "And another one."

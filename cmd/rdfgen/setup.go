@@ -17,9 +17,10 @@ import (
 )
 
 const setupHelp = `
-Configure the notifier and nginx for a site: its lines in /etc/parley.conf, and
-the locations that nginx forwards to the notifier, as a file of their own that is
-included in the server block of the site.
+Configure the notifier and nginx for a site: its lines in /etc/parley.conf; the
+locations that nginx forwards to the notifier, as a file of their own that is
+included in the server block of the site; and, unless a package has installed it,
+a unit of systemd, which runs the notifier as the web server's user.
 
     rdfgen setup --docroot /var/www/html --base https://www.example.org/
 
@@ -53,7 +54,7 @@ func setupCommand() *command.Command {
 			bind("docroot", &s.docroot, "`DIR` that the web server serves (default: that of nginx for the base URL)"),
 			bind("base", &s.base, "`URL` at which the site is served"),
 			bind("listen", &s.listen, "`ADDRESS` at which the notifier listens for requests from the web server (default: 127.0.0.1:8639, or the next port that no site has)"),
-			bind("root", &s.root, "change DIR/etc/parley.conf and DIR/etc/nginx below `DIR`"),
+			bind("root", &s.root, "change etc/parley.conf, etc/nginx and etc/systemd below `DIR`"),
 			bind("yes", &s.yes, "write without asking"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -224,7 +225,11 @@ func (s *setup) plan() ([]edit, error) {
 		return nil, fmt.Errorf("%s: docroot %q cannot be a line of it: rename the directory", config.path, s.docroot)
 	}
 	edits, err := s.planNginx()
-	return slices.DeleteFunc(append(edits, config), func(e edit) bool { return e.was == e.now }), err
+	if err != nil {
+		return nil, err
+	}
+	units, err := s.planUnit()
+	return slices.DeleteFunc(append(append(edits, config), units...), func(e edit) bool { return e.was == e.now }), err
 }
 
 const defaultListen = "127.0.0.1:8639"
@@ -420,10 +425,8 @@ func (s *setup) next(edits []edit) {
 	if config == siteflags.ConfigFile {
 		option = ""
 	}
-	for _, dir := range []string{"etc", "lib", "usr/lib"} {
-		if isFile(s.below(dir + "/systemd/system/parley-notifier.service")) {
-			start = "systemctl enable parley-notifier; systemctl restart parley-notifier"
-		}
+	if s.hasUnit() {
+		start = "systemctl enable parley-notifier; systemctl restart parley-notifier"
 	}
 	fmt.Fprintln(s.env.Stdout, strings.Join(append(lines, start, "rdfgen doctor"+option), "\n    "))
 }

@@ -306,6 +306,45 @@ func TestSetupAsksNginxFirst(t *testing.T) {
 	}
 }
 
+// Without a package, setup writes the unit of the notifier, and in any case what a docroot in a home needs.
+func TestSetupWritesUnit(t *testing.T) {
+	const dir = "etc/systemd/system/"
+	const unit, more = dir + "parley-notifier.service", dir + "parley-notifier.service.d/home.conf"
+	m := newMachineRoot(t)
+	m.must(os.MkdirAll(filepath.Join(m.dir, dir), 0o755))
+	m.write("home/alice/www/index.html", "")
+	m.write("etc/passwd", "root:x:0:0::/root:/bin/sh\nnginx:x:101:101::/:/sbin/nologin\n")
+	if out := m.setup(0, "www", "https://www.example.org/"); !strings.Contains(out, "needs the notifier in /usr/local/bin") || !strings.Contains(out, "notifier --config DIR/etc/parley.conf") || m.read(unit) != "" {
+		t.Errorf("without a notifier: %s", out)
+	}
+	m.write("usr/local/bin/notifier", "")
+	out := m.setup(0, "www", "https://www.example.org/")
+	for _, want := range []string{"ExecStart=/usr/local/bin/notifier --config /etc/parley.conf\n", "User=nginx\n", "StateDirectory=parley\n", "ProtectHome=yes\n"} {
+		if !strings.Contains(out, "\n+"+want) || !strings.Contains(m.read(unit), "\n"+want) {
+			t.Errorf("the unit, or its diff, has no %q:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(out, "systemctl enable parley-notifier") || m.read(more) != "" {
+		t.Errorf("setup: %s", out)
+	}
+	m.setup(0, "home/alice/www", "https://alice.example.org/")
+	if !strings.Contains(m.read(more), "[Service]\nProtectHome=read-only\n") {
+		t.Errorf("for a docroot below /home: %q", m.read(more))
+	}
+	m.write(unit, "# mine\n")
+	m.write(more, "# mine\n")
+	if out := m.setup(0, "home/alice/www", "https://alice.example.org/"); !strings.Contains(out, "Nothing to do") || m.read(unit) != "# mine\n" || m.read(more) != "# mine\n" {
+		t.Errorf("with files of a person: %s", out)
+	}
+
+	m = newMachineRoot(t)
+	m.must(os.MkdirAll(filepath.Join(m.dir, dir), 0o755))
+	m.write("usr/lib/systemd/system/parley-notifier.service", "# the package's\n")
+	if out := m.setup(0, "www", "https://www.example.org/"); m.read(unit) != "" || !strings.Contains(out, "systemctl enable parley-notifier") {
+		t.Errorf("with a package: %s", out)
+	}
+}
+
 func TestSetupWithOtherWebServers(t *testing.T) {
 	for file, want := range map[string]string{
 		"etc/apache2/apache2.conf": "ProxyPass /docs/parley/            http://127.0.0.1:8639/docs/parley/ upgrade=websocket",

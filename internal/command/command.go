@@ -27,11 +27,30 @@ const (
 	Misuse  = 2 // the command line is wrong
 )
 
-// envPrefix begins the names of environment variables: --max-file is also PARLEY_MAX_FILE.
-const envPrefix = "PARLEY"
-
+// envName returns the name of the environment variable that sets an option: --max-file is also PARLEY_MAX_FILE.
 func envName(option string) string {
-	return envPrefix + "_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
+	return "PARLEY_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
+}
+
+// fromEnv returns the value of an option in the environment, without a newline at its end, in which secrets of a CI and lists in YAML end.
+func fromEnv(option string) string {
+	return strings.TrimRight(os.Getenv(envName(option)), "\r\n")
+}
+
+// setFromEnv sets the options that the environment gives, one value on each line, and the command line did not.
+func (o *options) setFromEnv() (err error) {
+	o.fs.VisitAll(func(f *flag.Flag) {
+		for line := range strings.Lines(fromEnv(f.Name)) {
+			value := strings.TrimRight(line, "\r\n")
+			if err != nil || value == "" || o.typed[f.Name] {
+				continue
+			}
+			if err = o.fs.Set(f.Name, value); err != nil {
+				err = Misusef("%s: %w", envName(f.Name), err)
+			}
+		}
+	})
+	return err
 }
 
 // A Command is a program, or a named part of one.
@@ -230,11 +249,13 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	}
 	// The command line has been read; options that it did not set may come from the environment and the file.
 	p.fs.Visit(func(f *flag.Flag) { p.typed[f.Name] = true })
-	if path := c.configFile(p); path != "" && os.Getenv(envName("config")) == "" {
+	if err := p.setFromEnv(); err != nil {
+		return nil, err
+	}
+	if path := c.configFile(p); path != "" {
 		p.fs.Set("config", path)
 	}
 	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
-		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
 		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(p, site)))
 	if err != nil {
 		return nil, Misusef("%w", err)
@@ -284,7 +305,7 @@ func (o *options) locate(err error) error {
 	switch {
 	case !ok || len(name) == 0 || o.typed[name[0]]:
 		return err
-	case os.Getenv(envName(name[0])) != "":
+	case fromEnv(name[0]) != "":
 		return &located{envName(name[0]) + text[len(name[0]):], err}
 	case o.places[name[0]] != "":
 		return &located{o.places[name[0]] + ": " + text, err}

@@ -122,8 +122,16 @@ func TestEnvironmentAndFile(t *testing.T) {
 		t.Errorf("flag, then environment, then file: %+v", c)
 	}
 	t.Setenv("PARLEY_MAX_FILE", "much")
-	if c = called(nil, "--docroot", "/"); c.code != command.Misuse || !strings.Contains(c.stderr, "PARLEY_MAX_FILE") {
+	if c = called(nil, "--docroot", "/"); c.code != command.Misuse || !strings.Contains(c.stderr, "PARLEY_MAX_FILE: want ") {
 		t.Errorf("bad value in the environment: %+v", c)
+	}
+	// As a CI sets variables: a secret was pasted with its newline, and a list in YAML ends in one.
+	t.Setenv("PARLEY_CONFIG", file+"\n")
+	t.Setenv("PARLEY_DOCROOT", "/secret\r\n")
+	t.Setenv("PARLEY_MAX_FILE", "2k\n\n")
+	t.Setenv("PARLEY_INCLUDE", "a\r\n\nb\n")
+	if c = called(nil); c.code != 0 || c.docroot != "/secret" || c.maxFile != 2000 || c.grace != 2*time.Minute || !slices.Equal(c.include, []string{"a", "b"}) {
+		t.Errorf("values with newlines: %+v", c)
 	}
 	if c = called(nil, "--docroot", "/", "--config", file+"x"); c.code != command.Misuse {
 		t.Errorf("no such file: %+v", c)

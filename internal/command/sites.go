@@ -76,7 +76,7 @@ func (c *Command) sites(args []string) ([]string, error) {
 		return nil, nil
 	}
 	if c.File.Sites != OneSite {
-		o.site = cmp.Or(o.site, os.Getenv(envName("site")))
+		o.site = cmp.Or(o.site, fromEnv("site"))
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -113,11 +113,11 @@ func (c *Command) sites(args []string) ([]string, error) {
 // configFile returns the path of the configuration file, once the command line has been read: File.Default if none is
 // named, nor what the file would have to say.
 func (c *Command) configFile(o *options) string {
-	if path := cmp.Or(o.fs.Lookup("config").Value.String(), os.Getenv(envName("config"))); path != "" || c.File.Default == "" {
+	if path := cmp.Or(o.fs.Lookup("config").Value.String(), fromEnv("config")); path != "" || c.File.Default == "" {
 		return path
 	}
 	for _, name := range c.Required {
-		if o.fs.Lookup(name).Value.String() != "" || os.Getenv(envName(name)) != "" {
+		if o.fs.Lookup(name).Value.String() != "" || fromEnv(name) != "" {
 			return ""
 		}
 	}

@@ -173,6 +173,20 @@ func (b *browser) looks(name string) {
 	}
 }
 
+// painted loads the page again, five times, and logs how soon the browser painted something of it. That depends on the machine, so it fails
+// no test.
+func (b *browser) painted(name string) {
+	b.Helper()
+	var list []float64
+	for range 5 {
+		b.do(chromedp.Reload())
+		b.until("something is painted", `performance.getEntriesByName("first-contentful-paint").length > 0`)
+		list = append(list, value[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`))
+	}
+	b.Logf("%s: first paint after %.0f ms", name, list)
+	b.until("the page is live", `document.getElementById("state").textContent === "Live"`)
+}
+
 // tabs goes through the page with the tabulator key, and checks that each stop is seen. It returns the stops.
 func (b *browser) tabs() (stops []string) {
 	b.Helper()

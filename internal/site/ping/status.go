@@ -33,6 +33,7 @@ type EngineStatus struct {
 	Behind   uint64          `json:"behind"` // changes after it, where that is known
 
 	Pending  int       `json:"pending"`          // URLs to be sent
+	Refused  int       `json:"refused"`          // of these, URLs that the engine has refused: they are sent again after 20 minutes or more
 	Oldest   time.Time `json:"oldest,omitzero"`  // when the oldest pending URL became pending
 	NextAt   time.Time `json:"next_at,omitzero"` // when the next batch may be sent
 	Accepted int64     `json:"accepted"`         // URLs, in total
@@ -92,6 +93,9 @@ func (e *engine) status(now time.Time) EngineStatus {
 			continue
 		}
 		st.Pending++
+		if o.refused > 0 {
+			st.Refused++
+		}
 		if st.Oldest.IsZero() || o.since.Before(st.Oldest) {
 			st.Oldest = o.since
 		}
