@@ -139,6 +139,6 @@ func (s *copyStatus) print(env *command.Env) {
 	}
 	print("requests", "%d, %.1f MB, since %s", s.Requests, float64(s.Received)/1e6, s.Since.Format(time.RFC3339))
 	if s.LastError != "" {
-		print("trouble", "%s (%s ago)", printable(s.LastError), time.Since(s.LastFault).Round(time.Second))
+		print("trouble", "%s (%s ago)", printable(s.LastError), command.FormatDuration(time.Since(s.LastFault).Round(time.Second)))
 	}
 }

@@ -90,7 +90,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	}
 	print("events", "at %s", s.Cursor)
 	for _, t := range s.Trouble {
-		print("trouble", "%s: %s (%s ago)", t.Origin, printable(t.Fault), time.Since(t.At).Round(time.Second))
+		print("trouble", "%s: %s (%s ago)", t.Origin, printable(t.Fault), command.FormatDuration(time.Since(t.At).Round(time.Second)))
 	}
 	if !s.Running {
 		print("crawler", "not running")
@@ -124,7 +124,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	}
 	if v := s.Revisits; v != nil {
 		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %s; planned %s ago",
-			v.Requests, v.Budget, fresh.Figure(v.Price), time.Since(v.Planned).Round(time.Second))
+			v.Requests, v.Budget, fresh.Figure(v.Price), command.FormatDuration(time.Since(v.Planned).Round(time.Second)))
 		if v.Beside > 0 {
 			print("", "and %.0f a day in addition for announced changes, of which %.0f are left", v.Beside, max(0, v.Left))
 		}

@@ -57,7 +57,7 @@ func called(err error, args ...string) call {
 	run := func(_ context.Context, env *command.Env) error {
 		c.args = env.Args
 		env.Log.Error("an error")
-		env.Log.Info("an info", "n", 1)
+		env.Log.Info("an info", "n", 1, "every", 90*time.Minute)
 		return err
 	}
 	build := func() *command.Command {
@@ -94,8 +94,11 @@ func TestOptions(t *testing.T) {
 	if c.stdout != "" || !strings.Contains(c.stderr, `level=ERROR msg="an error"`) || strings.Contains(c.stderr, "an info") {
 		t.Errorf("stdout %q, stderr %q", c.stdout, c.stderr)
 	}
+	if c = called(nil, "--docroot", "/a", "--log-level", "info"); !strings.HasSuffix(c.stderr, `msg="an info" n=1 every=1h30m`+"\n") {
+		t.Errorf("%+v", c)
+	}
 	c = called(nil, "follow", "https://a.example/", "--keep", "--log-level=info", "--log-format", "json")
-	if c.code != 0 || !c.keep || !slices.Equal(c.args, []string{"https://a.example/"}) || !strings.Contains(c.stderr, `"msg":"an info","n":1`) {
+	if c.code != 0 || !c.keep || !slices.Equal(c.args, []string{"https://a.example/"}) || !strings.Contains(c.stderr, `"msg":"an info","n":1,"every":5400000000000`) {
 		t.Errorf("%+v", c)
 	}
 	if c = called(nil, "follow", "--", "--keep"); c.code != 0 || c.keep || !slices.Equal(c.args, []string{"--keep"}) {
