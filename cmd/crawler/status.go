@@ -42,7 +42,7 @@ the state.
 		Run: func(ctx context.Context, env *command.Env) error {
 			in := cmp.Or(state, collectionIn(dir))
 			if _, err := os.Stat(statePath(in)); errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s has no copy: \"crawler follow BASE --into %s\" makes one", dir, dir)
+				return fmt.Errorf("%s has neither a collection nor a copy: \"crawler crawl\" and \"crawler follow\" with --into %s make one", dir, dir)
 			}
 			return collectionStatus(ctx, env, in, asJSON)
 		},

@@ -236,17 +236,22 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	err = ff.Parse(p.fs, append([]string{"--"}, rest...),
 		ff.WithEnvVarPrefix(envPrefix), ff.WithEnvVarSplit("\n"),
 		ff.WithConfigFileFlag("config"), ff.WithConfigFileParser(c.configParser(p, site)))
-	if err != nil {
+	const inEnvironment = ` from environment variable "` // in errors of ff, followed by the variable's name and the cause
+	if _, at, ok := strings.Cut(fmt.Sprint(err), inEnvironment); ok {
+		name, cause, _ := strings.Cut(at, `": `)
+		return nil, Misusef("%s=%s: %s", name, os.Getenv(name), cause)
+	} else if err != nil {
 		return nil, Misusef("%w", err)
+	}
+	if len(rest) > len(want) && !slices.Contains(c.Args, "...") {
+		return nil, Misusef("unexpected argument %q%s", rest[len(want)], didYouMean("", rest[len(want)], slices.Values(c.names())))
 	}
 	for _, r := range c.Required {
 		if f := p.fs.Lookup(r); f.Value.String() == "" {
 			return nil, Misusef("--%s is required", r)
 		}
 	}
-	if len(rest) > len(want) && !slices.Contains(c.Args, "...") {
-		return nil, Misusef("unexpected argument %q%s", rest[len(want)], didYouMean("", rest[len(want)], slices.Values(c.names())))
-	} else if len(rest) < len(want) {
+	if len(rest) < len(want) {
 		return nil, Misusef("%s is required", want[len(rest)])
 	}
 	return rest, nil

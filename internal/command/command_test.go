@@ -125,7 +125,7 @@ func TestEnvironmentAndFile(t *testing.T) {
 		t.Errorf("flag, then environment, then file: %+v", c)
 	}
 	t.Setenv("PARLEY_MAX_FILE", "much")
-	if c = called(nil, "--docroot", "/"); c.code != command.Misuse || !strings.Contains(c.stderr, "PARLEY_MAX_FILE") {
+	if c = called(nil, "--docroot", "/"); c.code != command.Misuse || !strings.HasPrefix(c.stderr, "tool: PARLEY_MAX_FILE=much: want a size such as") {
 		t.Errorf("bad value in the environment: %+v", c)
 	}
 	if c = called(nil, "--docroot", "/", "--config", file+"x"); c.code != command.Misuse {
@@ -226,6 +226,7 @@ func TestMisuse(t *testing.T) {
 		{"parts", "missing command: want one of a, b"},
 		{"parts c", "unknown command c"},
 		{"parts aa", `unknown command aa; did you mean "a"?`},
+		{"folow", `unexpected argument "folow"; did you mean "follow"?`},
 		{"--docroot / folow", `unexpected argument "folow"; did you mean "follow"?`},
 	} {
 		got := called(nil, strings.Fields(c.args)...)
