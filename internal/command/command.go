@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/peterbourgon/ff/v3"
 )
@@ -116,23 +117,28 @@ func Misusef(format string, args ...any) error {
 }
 
 // Main runs a program with its arguments, without its name, and returns the exit code. SIGINT and SIGTERM
-// cancel the context of Run; a second one kills the program. Build makes the program anew for every site in a
+// cancel the context of Run; one that comes a second later or more kills the program: "timeout" sends two. Build makes the program anew for every site in a
 // configuration file, so that no site gets another's options.
 func Main(ctx context.Context, build func() *Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ended := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
 		case <-signals:
-		case <-ctx.Done():
+		case <-ended:
 		}
-		signal.Stop(signals) // before the command can know, so that a second signal is never lost
 		cancel()
+		select {
+		case <-time.After(time.Second):
+		case <-ended:
+		}
+		signal.Stop(signals)
 	})
 	defer wg.Wait()
-	defer cancel()
+	defer close(ended)
 	env := Env{Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	c, name, rest := pick(build(), args)
 	sites, err := c.sites(rest)

@@ -342,17 +342,29 @@ func TestSignals(t *testing.T) {
 			if line, err := lines.ReadString('\n'); line != want {
 				t.Fatalf("said %q, %v; want %q", line, err, want)
 			}
-			if want == "running\n" || hang != "" {
-				self.Process.Signal(syscall.SIGTERM)
+			self.Process.Signal(syscall.SIGTERM) // the second one at once, as "timeout" does
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			io.Copy(io.Discard, lines)
+			self.Wait()
+		}()
+		for running := true; running; {
+			select {
+			case <-ended:
+				running = false
+			case <-time.After(50 * time.Millisecond):
+				if hang != "" {
+					self.Process.Signal(syscall.SIGTERM)
+				}
 			}
 		}
-		io.Copy(io.Discard, lines)
-		self.Wait()
 		switch code := self.ProcessState.ExitCode(); {
 		case hang == "" && (code != 1 || stderr.String() != "slow: interrupted\n"):
 			t.Errorf("exit %d, stderr %q", code, stderr.String())
 		case hang != "" && code != -1:
-			t.Errorf("exit %d, want an end by the second signal", code)
+			t.Errorf("exit %d, want an end by a later signal", code)
 		}
 	}
 }
