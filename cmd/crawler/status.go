@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
@@ -105,8 +106,8 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if s.Ends != "" {
 		print("", "stopping: %s", s.Ends)
 	}
-	print("requests", "%d in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %.1f MB",
-		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Came())/1e6)
+	print("requests", "%d in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %s",
+		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, webreport.Size(float64(s.Came())))
 	if s.Audits+s.Again > 0 {
 		print("", "%d of them audits of sites that publish their changes, %d fetched again because they differed from what was published", s.Audits, s.Again)
 	}
@@ -117,7 +118,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		print("", "%s: %d changes: %d applied at once, %d to be fetched, %d ignored", by, n.Received, n.Processed, n.Enqueued, n.Ignored)
 	}
 	if s.Delivered > 0 {
-		print("delivered", "%d pages without a request of their own, %.1f MB", s.Delivered, float64(s.DeliveredBytes)/1e6)
+		print("delivered", "%d pages without a request of their own, %s", s.Delivered, webreport.Size(float64(s.DeliveredBytes)))
 	}
 	if s.Waiting > 0 {
 		print("waiting", "%d pages, since similar pages led only to more of their kind and to nothing new", s.Waiting)
