@@ -147,6 +147,7 @@ func DefaultOptions() (o Options) {
 	scope.MaxPages, scope.MaxSites, scope.PerSite = 10_000_000, 100_000, 25_000
 	scope.MaxDepth, scope.MaxDepthDynamic, scope.TrapShare, scope.SameWWW = 15, 5, 0.1, true
 	order.Strategy, order.PagerankJump, order.Batch, order.SameSite, order.Round = "profit", 0.15, 100_000, 500, 1
+	order.Score, revisits.Objective = "depth=1,static=1,access=1", "harmonic=1"
 	revisits.Policy, revisits.Budget, revisits.ToldBudget, revisits.Costs = "priced", "0.1/page", 1, "requests"
 	revisits.Threshold, revisits.Changed, revisits.MaxPeriod, revisits.MinPeriodRefused = 0.1, "bytes", 90*day, 7*day
 	fetch.Agent, fetch.Wait, fetch.WaitBig, fetch.MaxRate = "Parley/0.1", harvest.DefaultWait, harvest.DefaultWaitBig, harvest.DefaultMaxRate

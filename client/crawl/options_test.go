@@ -2,8 +2,11 @@ package crawl_test
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +35,43 @@ func TestOptionsMakeACrawl(t *testing.T) {
 	}
 	if s := c.Status(); s.Fetched != 2 {
 		t.Errorf("%d pages fetched, want 2", s.Fetched)
+	}
+}
+
+// Pages of the batch that is being fetched count in the queue, from which the remaining time is estimated.
+func TestQueueCountsTheBatch(t *testing.T) {
+	const pages = 20
+	offered := map[string]string{}
+	var links []string
+	for i := range pages {
+		links = append(links, fmt.Sprintf("/%c.html", 'a'+i))
+		offered[links[i]] = page(links[i])
+	}
+	offered["/"] = page("Home", links...)
+	w := newWeb(t, offered)
+	c, err := ownSite(t, w.URL+"/").Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Collection.Close()
+	var queues []int // at the requests for the pages
+	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if slices.Contains(links, req.URL.Path) { // one at a time: a crawler is polite
+			queues = append(queues, c.Status().Queue)
+		}
+		w.ServeHTTP(rw, req)
+	})
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if n := c.Status().Queue; len(queues) != pages || n != 0 {
+		t.Errorf("%d of %d pages requested, %d in the queue afterwards", len(queues), pages, n)
+	}
+	for i, n := range queues {
+		if n < pages-i || n > pages+1 {
+			t.Errorf("%d in the queue, with %d pages left", n, pages-i)
+		}
 	}
 }
 

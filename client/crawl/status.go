@@ -79,7 +79,7 @@ type Status struct {
 
 	Sites    int   `json:"sites"`     // known
 	InFlight int   `json:"in_flight"` // sites with open tasks
-	Queue    int   `json:"queue"`     // pages that may be fetched now
+	Queue    int   `json:"queue"`     // pages that may be fetched now, or are being fetched
 	Busy     int   `json:"busy"`      // tasks under way
 	Followed int   `json:"followed"`  // sites that publish their changes
 	Batches  int64 `json:"batches"`
@@ -161,7 +161,7 @@ func (c *Crawler) Status() Status {
 	s.Pushed = s.Delivered - s.Batched - s.Archived - s.Copied
 	r.work.Lock()
 	defer r.work.Unlock()
-	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len(), r.work.busy
+	s.Ends, s.Sites, s.Queue, s.Busy = r.work.reason, len(r.sites.byID), r.front.Len()+len(r.work.out), r.work.busy
 	s.Followed = r.followers.publishing
 	s.Received = make(map[collection.Signal]collection.Reception, len(r.announcements.receptions))
 	for by, n := range r.announcements.receptions {

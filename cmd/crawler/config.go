@@ -62,8 +62,8 @@ var seedRows = []seedRow{
 	{"G40", "manifest regeneration", "daily", "", "set by cron, which runs rdfgen"},
 	{"G41", "include pattern of the generator", ".htm", "", "rdfgen --include"},
 	{"G42", "requests per connection for a new server", "50", "per-connection", ""},
-	{"G43", "pipelining saving factor p", "1.2", "", "of Cao's scheduler, planned for the simulator"},
-	{"G44", "smoothing alpha", "0.8", "", "of Cao's scheduler, planned for the simulator"},
+	{"G43", "pipelining saving factor p", "1.2", "", "only in crawler simulate servers"},
+	{"G44", "smoothing alpha", "0.8", "", "only in crawler simulate servers"},
 	{"G45", "max open connections in the Cao runs", "64", "in-flight", ""},
 	{"G46", "advaRSS: M0, T0, ToE0", "4, 1, 0..3", "polls", "training, or advarss: fixed, as printed"},
 	{"G47", "advaRSS: gain and weights", "0.3 / 0.2 and 0.8", "", "the same"},
@@ -167,7 +167,7 @@ func (s *setting) print(w io.Writer) {
 	}
 }
 
-// builtIn returns the list that applies if an option has no value.
+// builtIn returns the values that apply if an option has none.
 func builtIn(option string) []string {
 	rules := seed.BuiltIn()
 	switch option {
@@ -179,6 +179,8 @@ func builtIn(option string) []string {
 		return rules.DynamicExt
 	case "log-ext":
 		return rules.LogExt
+	case "per-address":
+		return []string{"2/s,4"}
 	}
 	return nil
 }

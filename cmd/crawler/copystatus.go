@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -132,13 +133,13 @@ func (s *copyStatus) print(env *command.Env) {
 		print("announced", "%d changes: %d applied at once, %d to be fetched, %d ignored; %d pages delivered without a request",
 			n.Received, n.Processed, n.Enqueued, n.Ignored, s.Delivered)
 	}
-	print("pages", "%d offered, %d stored (%.1f MB), %d pending, %d forbidden by robots.txt", s.Pages, s.Held, float64(s.Bytes)/1e6, s.Owed, s.Parked)
+	print("pages", "%d offered, %d stored (%s), %d pending, %d forbidden by robots.txt", s.Pages, s.Held, webreport.Size(float64(s.Bytes)), s.Owed, s.Parked)
 	print("digests", "%d right, %d wrong", s.Matched, s.Mismatched)
 	if s.Demoted {
 		print("", "this site's digests have never matched: pages are stored without waiting for a match")
 	}
-	print("requests", "%d, %.1f MB, since %s", s.Requests, float64(s.Received)/1e6, s.Since.Format(time.RFC3339))
+	print("requests", "%d, %s, since %s", s.Requests, webreport.Size(float64(s.Received)), s.Since.Format(time.RFC3339))
 	if s.LastError != "" {
-		print("trouble", "%s (%s ago)", printable(s.LastError), time.Since(s.LastFault).Round(time.Second))
+		print("trouble", "%s (%s ago)", printable(s.LastError), command.FormatDuration(time.Since(s.LastFault).Round(time.Second)))
 	}
 }

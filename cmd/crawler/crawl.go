@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
 	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/indexnow"
@@ -264,8 +265,8 @@ func obtained(s *crawl.Status) string {
 
 // summarize prints the results of a crawl.
 func summarize(env *command.Env, s crawl.Status) {
-	fmt.Fprintf(env.Stderr, "%s, %d unchanged, %d missing, %d refused, %d faults; %d requests, %.1f MB\n",
-		obtained(&s), s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, float64(s.Came())/1e6)
+	fmt.Fprintf(env.Stderr, "%s, %d unchanged, %d missing, %d refused, %d faults; %d requests, %s\n",
+		obtained(&s), s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, webreport.Size(float64(s.Came())))
 	if s.Audits+s.Again > 0 {
 		fmt.Fprintf(env.Stderr, "%d audits of sites that publish their changes, %d pages fetched again because they differed from what was published\n", s.Audits, s.Again)
 	}

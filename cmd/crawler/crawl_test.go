@@ -341,7 +341,7 @@ func TestConfigOutputCanBeReadBack(t *testing.T) {
 
 	// The lines that are commented out say what is in force: it stays so without the comment.
 	lists := 0
-	with := regexp.MustCompile(`(?m)^# (wait-big|max-file|store|reject-word|session-id|dynamic-ext) (\S+)$`).ReplaceAllStringFunc(all, func(line string) string {
+	with := regexp.MustCompile(`(?m)^# (wait-big|max-file|store|reject-word|session-id|dynamic-ext|score|objective|per-address) (\S+)$`).ReplaceAllStringFunc(all, func(line string) string {
 		lists++
 		return line[2:]
 	})

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/holder"
@@ -199,7 +200,7 @@ func summarizeCopy(env *command.Env, c *crawl.Crawler) error {
 		return err
 	}
 	now := c.Status()
-	fmt.Fprintf(env.Stderr, "the copy has %d of %d pages, %.1f MB; this run: %s; %d requests, %.1f MB received\n",
-		s.Held, s.Pages, float64(s.Bytes)/1e6, obtained(&now), now.Requests, float64(now.Came())/1e6)
+	fmt.Fprintf(env.Stderr, "the copy has %d of %d pages, %s; this run: %s; %d requests, %s received\n",
+		s.Held, s.Pages, webreport.Size(float64(s.Bytes)), obtained(&now), now.Requests, webreport.Size(float64(now.Came())))
 	return nil
 }

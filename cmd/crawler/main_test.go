@@ -22,7 +22,7 @@ func program(ctx context.Context, args ...string) (code int, stdout, stderr stri
 func TestFollowAndStatus(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": "home", "a.html": "first"})
 	dir := filepath.Join(t.TempDir(), "mirror")
-	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.Contains(said, "has no copy") {
+	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.Contains(said, "neither a collection nor a copy") {
 		t.Errorf("status without a mirror: exit code %d: %s", code, said)
 	}
 	for _, via := range []string{"manifest", "changes", "stream"} {

@@ -71,7 +71,7 @@ func collector(c *crawl.Crawler) *metrics {
 		number("sites", "Known sites.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Sites) }),
 		number("sites_in_flight", "Sites with open tasks.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.InFlight) }),
 		number("sites_followed", "Followed sites, which publish their changes.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Followed) }),
-		number("queue", "Pages that may be fetched now.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Queue) }),
+		number("queue", "Pages that may be fetched now, or are being fetched.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Queue) }),
 		number("waiting", "Pages that wait because similar pages led to nothing new.", prometheus.GaugeValue, func(s *crawl.Status) float64 { return float64(s.Waiting) }),
 		number("requests_total", "Requests.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Requests) }),
 		number("fetched_total", "Pages fetched with a body.", prometheus.CounterValue, func(s *crawl.Status) float64 { return float64(s.Fetched) }),

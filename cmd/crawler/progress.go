@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -53,11 +54,11 @@ func (p *progress) Run(ctx context.Context) error {
 			if left != "" {
 				left = ", about " + left + " left"
 			}
-			fmt.Fprintf(p.env.Stderr, "\r\033[K%d pages, %.1f/s, %d sites in flight, %d in the queue%s, %.1f MB",
-				pagesOf(&s), rate, s.InFlight, s.Queue, left, float64(s.Came())/1e6)
+			fmt.Fprintf(p.env.Stderr, "\r\033[K%d pages, %.1f/s, %d sites in flight, %d in the queue%s, %s",
+				pagesOf(&s), rate, s.InFlight, s.Queue, left, webreport.Size(float64(s.Came())))
 		case s.Requests != last.Requests || pagesOf(&s) != pagesOf(&last):
 			attrs := []any{slog.Int64("pages", pagesOf(&s)), slog.String("per_second", fmt.Sprintf("%.1f", recent)),
-				slog.Int("sites_in_flight", s.InFlight), slog.Int("in_the_queue", s.Queue), slog.String("received", fmt.Sprintf("%.1f MB", float64(s.Came())/1e6))}
+				slog.Int("sites_in_flight", s.InFlight), slog.Int("in_the_queue", s.Queue), slog.String("received", webreport.Size(float64(s.Came())))}
 			if left != "" {
 				attrs = append(attrs, slog.String("left", "about "+left))
 			}

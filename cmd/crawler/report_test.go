@@ -61,7 +61,7 @@ func TestReport(t *testing.T) {
 	left := leftIn(t, t.TempDir())
 	r := begin(t, dir, "run", one.Base, other.Base)
 	until(t, "all pages are stored", func() bool {
-		if _, err := os.Stat(filepath.Join(dir, "state.db")); err != nil {
+		if code, _, _ := program(t.Context(), "status", dir); code != 0 { // the crawler has begun to write its state
 			return false
 		}
 		return strings.Count(r.says("pages", "--state", "held", "--format", "csv"), "\n") == 5 && strings.Contains(r.says("pages", "--format", "json"), `"status":404`)

@@ -42,7 +42,7 @@ func TestSnapshotBesideCrawler(t *testing.T) {
 	r := begin(t, dir, "run", site.Base)
 	held := func() string { return r.says("pages", "--state", "held", "--format", "csv") }
 	until(t, "both pages are stored", func() bool {
-		if _, err := os.Stat(filepath.Join(dir, "state.db")); err != nil {
+		if code, _, _ := program(t.Context(), "status", dir); code != 0 { // the crawler has begun to write its state
 			return false
 		}
 		return strings.Count(held(), "\n") == 3

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
@@ -42,7 +43,7 @@ the state.
 		Run: func(ctx context.Context, env *command.Env) error {
 			in := cmp.Or(state, collectionIn(dir))
 			if _, err := os.Stat(statePath(in)); errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s has no copy: \"crawler follow BASE --into %s\" makes one", dir, dir)
+				return fmt.Errorf("%s has neither a collection nor a copy: \"crawler crawl\" and \"crawler follow\" with --into %s make one", dir, dir)
 			}
 			return collectionStatus(ctx, env, in, asJSON)
 		},
@@ -90,7 +91,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	}
 	print("events", "at %s", s.Cursor)
 	for _, t := range s.Trouble {
-		print("trouble", "%s: %s (%s ago)", t.Origin, printable(t.Fault), time.Since(t.At).Round(time.Second))
+		print("trouble", "%s: %s (%s ago)", t.Origin, printable(t.Fault), command.FormatDuration(time.Since(t.At).Round(time.Second)))
 	}
 	if !s.Running {
 		print("crawler", "not running")
@@ -105,8 +106,8 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if s.Ends != "" {
 		print("", "stopping: %s", s.Ends)
 	}
-	print("requests", "%d in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %.1f MB",
-		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, float64(s.Came())/1e6)
+	print("requests", "%d in %d batches: %d pages, %d unchanged, %d missing, %d refused, %d faults; %s",
+		s.Requests, s.Batches, s.Fetched, s.Unchanged, s.Missing, s.Refused, s.Faults, webreport.Size(float64(s.Came())))
 	if s.Audits+s.Again > 0 {
 		print("", "%d of them audits of sites that publish their changes, %d fetched again because they differed from what was published", s.Audits, s.Again)
 	}
@@ -117,14 +118,14 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		print("", "%s: %d changes: %d applied at once, %d to be fetched, %d ignored", by, n.Received, n.Processed, n.Enqueued, n.Ignored)
 	}
 	if s.Delivered > 0 {
-		print("delivered", "%d pages without a request of their own, %.1f MB", s.Delivered, float64(s.DeliveredBytes)/1e6)
+		print("delivered", "%d pages without a request of their own, %s", s.Delivered, webreport.Size(float64(s.DeliveredBytes)))
 	}
 	if s.Waiting > 0 {
 		print("waiting", "%d pages, since similar pages led only to more of their kind and to nothing new", s.Waiting)
 	}
 	if v := s.Revisits; v != nil {
 		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %s; planned %s ago",
-			v.Requests, v.Budget, fresh.Figure(v.Price), time.Since(v.Planned).Round(time.Second))
+			v.Requests, v.Budget, fresh.Figure(v.Price), command.FormatDuration(time.Since(v.Planned).Round(time.Second)))
 		if v.Beside > 0 {
 			print("", "and %.0f a day in addition for announced changes, of which %.0f are left", v.Beside, max(0, v.Left))
 		}

@@ -155,7 +155,7 @@ func lastAnswer(e ping.EngineStatus) string {
 	if e.Last == nil {
 		return ""
 	}
-	return fmt.Sprintf("; last response %s ago: %d %s", time.Since(e.Last.At).Round(time.Second), e.Last.Status, e.Last.Note)
+	return fmt.Sprintf("; last response %s ago: %d %s", command.FormatDuration(time.Since(e.Last.At).Round(time.Second)), e.Last.Status, e.Last.Note)
 }
 
 func trouble(what string, retry time.Time) string {
@@ -165,7 +165,7 @@ func trouble(what string, retry time.Time) string {
 	case retry.IsZero():
 		return "; " + what
 	}
-	return fmt.Sprintf("; %s; next attempt in %s", what, time.Until(retry).Round(time.Second))
+	return fmt.Sprintf("; %s; next attempt in %s", what, command.FormatDuration(time.Until(retry).Round(time.Second)))
 }
 
 func printStatus(env *command.Env, s server.Status, running bool) {
@@ -186,7 +186,7 @@ func printStatus(env *command.Env, s server.Status, running bool) {
 	}
 	print("manifest", "at %s, written %d times", s.Manifest, s.Writes)
 	print("scans", "%d, %d failed; the last, %s ago, took %s: %s", s.Looks, s.Failed,
-		time.Since(s.Last.At).Round(time.Second), s.Last.Duration.Round(time.Millisecond), s.Last)
+		command.FormatDuration(time.Since(s.Last.At).Round(time.Second)), command.FormatDuration(s.Last.Duration.Round(time.Millisecond)), s.Last)
 	for _, o := range s.Outputs {
 		if o.Error != "" {
 			print("output", "%s: %s", o.Name, o.Error)

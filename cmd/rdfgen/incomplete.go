@@ -37,8 +37,10 @@ func (j *job) incomplete(found *inventory.Report) error {
 	switch {
 	case j.site.Docroot == "":
 		return nil
+	case found.Unread == 0 && pages == 0 && found.Head.Seq == 0 && found.LeftOut == 0:
+		return fmt.Errorf("no page was found in %s, and no other file: check --docroot", j.site.Docroot)
 	case found.Unread == 0 && pages == 0 && found.Head.Seq == 0:
-		return fmt.Errorf("no page was found in %s, where %d files are left out: check --docroot; --dry-run lists what is left out, and why", j.site.Docroot, found.LeftOut)
+		return fmt.Errorf("no page was found in %s, where the number of files left out is %d: check --docroot; --dry-run lists what is left out, and why", j.site.Docroot, found.LeftOut)
 	case found.Unread == 0:
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/peterbourgon/ff/v3"
 )
@@ -46,7 +47,7 @@ func (o *options) setFromEnv() (err error) {
 				continue
 			}
 			if err = o.fs.Set(f.Name, value); err != nil {
-				err = Misusef("%s: %w", envName(f.Name), err)
+				err = Misusef("%s=%s: %w", envName(f.Name), value, err)
 			}
 		}
 	})
@@ -135,23 +136,28 @@ func Misusef(format string, args ...any) error {
 }
 
 // Main runs a program with its arguments, without its name, and returns the exit code. SIGINT and SIGTERM
-// cancel the context of Run; a second one kills the program. Build makes the program anew for every site in a
+// cancel the context of Run; one that comes a second later or more kills the program: "timeout" sends two. Build makes the program anew for every site in a
 // configuration file, so that no site gets another's options.
 func Main(ctx context.Context, build func() *Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ended := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		select {
 		case <-signals:
-		case <-ctx.Done():
+		case <-ended:
 		}
-		signal.Stop(signals) // before the command can know, so that a second signal is never lost
 		cancel()
+		select {
+		case <-time.After(time.Second):
+		case <-ended:
+		}
+		signal.Stop(signals)
 	})
 	defer wg.Wait()
-	defer cancel()
+	defer close(ended)
 	env := Env{Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	c, name, rest := pick(build(), args)
 	sites, err := c.sites(rest)
@@ -260,14 +266,15 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	if err != nil {
 		return nil, Misusef("%w", err)
 	}
+	if len(rest) > len(want) && !slices.Contains(c.Args, "...") {
+		return nil, Misusef("unexpected argument %q%s", rest[len(want)], didYouMean("", rest[len(want)], slices.Values(c.names())))
+	}
 	for _, r := range c.Required {
 		if f := p.fs.Lookup(r); f.Value.String() == "" {
 			return nil, Misusef("--%s is required", r)
 		}
 	}
-	if len(rest) > len(want) && !slices.Contains(c.Args, "...") {
-		return nil, Misusef("unexpected argument %q%s", rest[len(want)], didYouMean("", rest[len(want)], slices.Values(c.names())))
-	} else if len(rest) < len(want) {
+	if len(rest) < len(want) {
 		return nil, Misusef("%s is required", want[len(rest)])
 	}
 	return rest, nil

@@ -25,6 +25,12 @@ func newLogger(w io.Writer, level, format string) *slog.Logger {
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
+	o.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(FormatDuration(a.Value.Duration()))
+		}
+		return a
+	}
 	return slog.New(slog.NewTextHandler(w, o))
 }
 

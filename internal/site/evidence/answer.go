@@ -110,8 +110,8 @@ func (k *Keeper) wasShown(j job, a answer, is *record, now time.Time) {
 		return
 	}
 	if a.digest != j.want && !j.want.IsZero() {
-		if e, ok, err := k.Journal.Get(j.page); err == nil && ok && e.Item.Digest != j.want && e.Item.Digest == a.digest {
-			j.want = a.digest // the page has changed meanwhile
+		if e, ok, err := k.Journal.Get(j.page); err == nil && ok && e.Item.Digest != j.want {
+			j.want, j.length = e.Item.Digest, e.Item.Length // the page has changed meanwhile
 		}
 	}
 	switch {

@@ -1,6 +1,7 @@
 package evidence_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ type world struct {
 	pages   content.Pages
 	base    string
 	end     func()
+
+	scanEvery time.Duration // 0: 200 ms
 
 	mu      sync.Mutex
 	answers map[string]http.HandlerFunc // by prefix of a path
@@ -117,7 +120,7 @@ func (w *world) start(change func(*evidence.Keeper)) {
 	}
 	w.must(w.keeper.Open())
 	inv := w.keeper.Watching(w.site)
-	w.pub = &server.Publisher{Inventory: inv, Journal: w.journal, Pace: server.Pace{Grace: time.Hour, ScanEvery: 200 * time.Millisecond, Hurry: 20 * time.Millisecond}}
+	w.pub = &server.Publisher{Inventory: inv, Journal: w.journal, Pace: server.Pace{Grace: time.Hour, ScanEvery: cmp.Or(w.scanEvery, 200*time.Millisecond), Hurry: 20 * time.Millisecond}}
 	w.pages = w.keeper.Gate(&versions.Store{Journal: w.journal, Open: w.site.OpenPage, Public: inv.Public})
 	ctx, stop := context.WithCancel(w.Context())
 	var owned sync.WaitGroup
@@ -268,6 +271,30 @@ func TestEditedBytesWaitForEvidence(t *testing.T) {
 	w.until("it has caught up", func() bool { return w.bytes("behind.html") == "<p>New" })
 	w.write("index.html", "<p>At once")
 	w.until("the bytes of an edit", func() bool { return w.bytes("") == "<p>At once" })
+}
+
+// A page that grows while it is fetched is fetched again with its new length, also if the request after the edit proved nothing.
+func TestPageGrowsWhileItIsFetched(t *testing.T) {
+	w := newWorld(t, "index.html", "a.html", "z.html")
+	w.scanEvery = time.Hour
+	w.start(func(k *evidence.Keeper) { k.Hurry = 0 }) // the next round is in ten minutes
+	w.until("the first round is over", func() bool { return w.keeper.Status().Public == 3 && w.keeper.Status().Round.Done })
+	before := w.askedFor("/z.html")
+	grown := []byte("<p>The page z.html has grown")
+	w.answerBy("/z.html", func(rw http.ResponseWriter, r *http.Request) {
+		switch w.askedFor("/z.html") - before {
+		case 1: // after a first edit
+			w.write("z.html", string(grown))
+			w.until("the second edit is fetched", func() bool { return w.askedFor("/z.html") >= before+2 })
+		case 2:
+			http.NotFound(rw, r)
+			return
+		}
+		rw.Write(grown)
+	})
+	w.write("z.html", "edited")
+	w.until("it is fetched again", func() bool { return w.askedFor("/z.html") >= before+3 })
+	w.public(3)
 }
 
 // Pages that become protected are withdrawn if they are few; earlier evidence counts until the next check.

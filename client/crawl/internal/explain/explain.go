@@ -3,7 +3,6 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -96,9 +95,11 @@ func period(rate float64) string {
 	d := time.Duration(min(float64(24*time.Hour)/rate, float64(1<<62)))
 	switch {
 	case d < time.Minute:
-		return d.Round(time.Second).String()
+		return fmt.Sprintf("%.0fs", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0fm", d.Minutes())
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return fmt.Sprintf("%.0fh", d.Hours())
 	}
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }

@@ -159,8 +159,11 @@ func (f *browsing) readLogs(ctx context.Context, env *command.Env) (*browse.Visi
 		return nil, err
 	}
 	for _, file := range files.Files() {
-		if file.Err != nil || file.Broken > 0 {
-			env.Log.Warn("lines of a log could not be read", "file", file.Name, "lines", file.Broken, "err", file.Err)
+		if file.Err != nil {
+			env.Log.Warn("a log could not be read to its end", "file", file.Name, "err", file.Err)
+		}
+		if file.Broken > 0 {
+			env.Log.Warn("lines of a log could not be read", "file", file.Name, "lines", file.Broken)
 		}
 	}
 	if v.Sessions == 0 {

@@ -119,8 +119,8 @@ func (v *view) tiles() (list []tile) {
 	add(ts.figure("pages"), "page", "of %s known", many(ts.figure("known URLs"), "URL"))
 	add(ts.figure("sites"), "site", "%s pages each", short(ts.figure("pages of a site")))
 	add(ts.figure("links"), "link", "%s a page", short(ts.figure("mean links of a page")))
-	bytes, unit, _ := strings.Cut(size(ts.figure("bytes")), " ")
-	return append(list, tile{bytes, unit, size(ts.figure("mean bytes of a page")) + " a page"})
+	bytes, unit, _ := strings.Cut(Size(ts.figure("bytes")), " ")
+	return append(list, tile{bytes, unit, Size(ts.figure("mean bytes of a page")) + " a page"})
 }
 
 // writeHTML writes the page.

@@ -30,8 +30,8 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
-// size formats bytes: 12.3 MB.
-func size(x float64) string {
+// Size formats bytes: 12.3 MB.
+func Size(x float64) string {
 	units, u := []string{"bytes", "kB", "MB", "GB", "TB"}, 0
 	for ; x >= 999.5 && u+1 < len(units); u++ {
 		x /= 1000
