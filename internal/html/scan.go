@@ -27,6 +27,9 @@ type Scanner struct {
 
 	page source
 	at   nesting // unless the page is read strictly: then Text keeps track
+
+	wantsData bool
+	data      Data // but for links
 }
 
 // Embeds are the references to embedded resources.
@@ -70,7 +73,7 @@ func (s *Scanner) Plain(text []byte) {
 func (s *Scanner) reset(page []byte) {
 	s.page.reset(toUTF8(page))
 	s.page.served = served{page: page, declared: s.Charset}
-	s.Head = head{}
+	s.Head, s.data = head{}, Data{}
 	s.Refs.reset()
 	if s.Embeds.Wanted {
 		s.Embeds.reset()
@@ -176,6 +179,9 @@ func (s *Scanner) startTag(i int) int {
 	if nests {
 		wants |= 1<<attrRole | 1<<attrHidden
 	}
+	if s.wantsData {
+		wants |= 1<<attrItem | 1<<attrType
+	}
 	i, closed, ok := s.page.attributes(i, wants)
 	if !ok {
 		return i
@@ -192,6 +198,10 @@ func (s *Scanner) startTag(i int) int {
 		if strict && s.Refs.off && !s.MainText {
 			return len(s.page.bytes) // what is wanted is in the head
 		}
+	}
+	if s.wantsData && !template {
+		s.data.Items = s.data.Items || s.page.has&(1<<attrItem) != 0
+		s.data.JSONLD = s.data.JSONLD || e.tag == tagScript && isType(s.page.value(attrType), "application/ld+json")
 	}
 	title := s.Head.start(e, hidden) && !closed
 	if e.has(block | cell | apart) {
