@@ -125,7 +125,11 @@ func (t *taking) siteTable(scores [][]float64) Table {
 		}
 		cells := []any{site.Origin, x.pages, x.bytes}
 		for _, of := range scores {
-			cells = append(cells, of[i]*float64(len(order)))
+			score := of[i] * float64(len(order))
+			if score < nothing {
+				score = 0
+			}
+			cells = append(cells, score)
 		}
 		sites.row(cells...)
 	}

@@ -27,9 +27,6 @@ type Scanner struct {
 
 	page source
 	at   nesting // unless the page is read strictly: then Text keeps track
-
-	wantsData bool
-	data      Data // but for links
 }
 
 // Embeds are the references to embedded resources.
@@ -73,7 +70,7 @@ func (s *Scanner) Plain(text []byte) {
 func (s *Scanner) reset(page []byte) {
 	s.page.reset(toUTF8(page))
 	s.page.served = served{page: page, declared: s.Charset}
-	s.Head, s.data = head{}, Data{}
+	s.Head = head{}
 	s.Refs.reset()
 	if s.Embeds.Wanted {
 		s.Embeds.reset()
@@ -179,7 +176,7 @@ func (s *Scanner) startTag(i int) int {
 	if nests {
 		wants |= 1<<attrRole | 1<<attrHidden
 	}
-	if s.wantsData {
+	if s.page.wantsData {
 		wants |= 1<<attrItem | 1<<attrType
 	}
 	i, closed, ok := s.page.attributes(i, wants)
@@ -199,9 +196,10 @@ func (s *Scanner) startTag(i int) int {
 			return len(s.page.bytes) // what is wanted is in the head
 		}
 	}
-	if s.wantsData && !template {
-		s.data.Items = s.data.Items || s.page.has&(1<<attrItem) != 0
-		s.data.JSONLD = s.data.JSONLD || e.tag == tagScript && isType(s.page.value(attrType), "application/ld+json")
+	if s.page.wantsData && !template {
+		d := &s.Head.data
+		d.Items = d.Items || s.page.has&(1<<attrItem) != 0
+		d.JSONLD = d.JSONLD || e.tag == tagScript && isType(s.page.value(attrType), "application/ld+json")
 	}
 	title := s.Head.start(e, hidden) && !closed
 	if e.has(block | cell | apart) {
