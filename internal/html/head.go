@@ -25,8 +25,6 @@ type head struct {
 	// Base and Canonical are references as written; nil if there are none.
 	Base, Canonical []byte
 
-	data Data // but for links; only if the source wants it
-
 	begun  bool // an element that belongs in a body has begun
 	inBody bool // a <body> has begun: no element speaks for the whole page any more
 	titled bool // there was a title

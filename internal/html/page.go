@@ -86,7 +86,7 @@ type Data struct {
 // times that size. Neither Links nor Text share memory with page.
 func Read(pageURL string, page []byte, o Options) Page {
 	s := Scanner{Charset: o.Charset, MainText: o.Text}
-	s.page.strict, s.Refs.off, s.page.wantsData = true, !o.Links && !o.Data, o.Data
+	s.page.strict, s.Refs.off, s.Refs.wantsData = true, !o.Links && !o.Data, o.Data
 	s.Scan(page)
 	h := &s.Head
 	base := baseOf(pageURL, h.Base)
@@ -95,7 +95,7 @@ func Read(pageURL string, page []byte, o Options) Page {
 		NoIndex: h.NoIndex, NoArchive: h.NoArchive, UnavailableAfter: h.UnavailableAfter, Text: s.Text.Lines,
 	}
 	if o.Data {
-		p.Data = h.data
+		p.Data = s.Refs.data
 		for _, r := range s.Refs.List {
 			p.Data.Feed, p.Data.RDF = p.Data.Feed || r.Kind == Feed, p.Data.RDF || r.Kind == Manifest
 		}

@@ -176,7 +176,7 @@ func (s *Scanner) startTag(i int) int {
 	if nests {
 		wants |= 1<<attrRole | 1<<attrHidden
 	}
-	if s.page.wantsData {
+	if s.Refs.wantsData {
 		wants |= 1<<attrItem | 1<<attrType
 	}
 	i, closed, ok := s.page.attributes(i, wants)
@@ -196,8 +196,8 @@ func (s *Scanner) startTag(i int) int {
 			return len(s.page.bytes) // what is wanted is in the head
 		}
 	}
-	if s.page.wantsData && !template {
-		d := &s.Head.data
+	if s.Refs.wantsData && !template {
+		d := &s.Refs.data
 		d.Items = d.Items || s.page.has&(1<<attrItem) != 0
 		d.JSONLD = d.JSONLD || e.tag == tagScript && isType(s.page.value(attrType), "application/ld+json")
 	}

@@ -62,8 +62,6 @@ type source struct {
 	// never closed loses the rest of the page. References stay as written.
 	strict bool
 
-	wantsData bool // the head is to say what data the page has
-
 	// noQuote says, for '"' and for '\'', that the rest of the page has no such quote: one was never closed.
 	noQuote [2]bool
 
