@@ -28,6 +28,7 @@
 //	ages_years       years, pages                            (R04)
 //	depths           depth, static, dynamic, dynamic_share   pages (R05, R27)
 //	languages        depth, language, declared, sampled      pages by what they declare, and pages of a sample by their words (R06)
+//	data             kind, pages, share                      pages of HTML in the sample that have data for programs, or link to such (O24)
 //	technologies     technology, extension, pages            dynamic pages (R07)
 //	references       group, extension, links, pages          what pages refer to besides pages (R08 to R11)
 //	media            depth, links, distinct, repeated_share  embedded images, audio and video, by the depth of the page (R09)
@@ -41,6 +42,8 @@
 //	length_links     from, to, pages, mean, most             pages by bytes, and their links (R16)
 //	scores           from, pagerank, hub, authority          pages by their score, as a multiple of the mean of all pages, from this on (R17)
 //	site_scores      from, pagerank, hub, authority, siterank   sites by the sum of their pages' scores, and by siterank, likewise (R22)
+//	sites            site, pages, bytes, pagerank, hub, authority, siterank   each site, with sums and siterank as multiples of the mean of all
+//	                                                         sites, the highest siterank first (K08, V23)
 //	pagerank_levels  depth, pages, sum, cumulative           shares of all Pagerank (R28)
 //	site_graph       figure, number, share                   sites with links from and to others (R20)
 //	site_degrees     from, to, in, out                       sites by how many sites link to them, and they to (R21)

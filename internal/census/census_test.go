@@ -407,6 +407,26 @@ func TestVirtualWeb(t *testing.T) {
 			}
 		}
 	}
+
+	graphOfSites := map[string]*record{}
+	for host := range linking {
+		graphOfSites[host] = &record{links: linking[host]}
+	}
+	siterank, n := pagerankOf(graphOfSites), float64(len(graphOfSites))
+	rows := tableOf(t, c, "sites").Rows
+	for i, row := range rows {
+		host := strings.TrimPrefix(row[0].(string), "http://")
+		near := func(column int, want float64) bool { return math.Abs(row[column].(float64)-want) < 1e-5*want }
+		if row[1] != int64(sitePages[host]) || row[2] != int64(siteBytes[host]) || !near(3, ofSite[host]*n) || !near(6, siterank[host]*n) {
+			t.Errorf("%v, want %d pages, %d bytes, the Pagerank %v and the siterank %v", row, sitePages[host], siteBytes[host], ofSite[host]*n, siterank[host]*n)
+		}
+		if i > 0 && row[6].(float64) > rows[i-1][6].(float64) {
+			t.Errorf("%v is after %v", row, rows[i-1])
+		}
+	}
+	if len(rows) != len(siterank) {
+		t.Errorf("%d sites, want %d", len(rows), len(siterank))
+	}
 }
 
 // reached returns what can be reached from a site, itself included.

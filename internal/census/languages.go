@@ -24,7 +24,12 @@ type sample struct {
 	forms  map[string]int64 // how they came: values of formHeader, "" for a request of its own
 	copied int64            // bytes of those that are copies of equal pages
 	unread int64            // contents that could not be read
+	pages  int64            // of HTML, and those with data for programs, by what that is
+	data   [len(dataKinds)]int64
 }
+
+// dataKinds is what data for programs pages have.
+var dataKinds = [...]string{"JSON-LD", "microdata or RDFa", "a link to a feed", "a link to RDF"}
 
 // A drawn page is one that is in the sample, unless pages that are read later have lower lots.
 type drawn struct {
@@ -65,7 +70,7 @@ func (s *sample) draw() {
 // formHeader is a header of the stored record of a page that came without a request of its own, see client/crawl.
 const formHeader = "X-Parley-Form"
 
-// readSample finds out the languages of the pages in the sample (R06), and how they came.
+// readSample finds out the languages of the pages in the sample (R06), their data for programs (O24), and how they came.
 func (t *taking) readSample() error {
 	s := &t.sample
 	s.draw()
@@ -97,7 +102,14 @@ func (s *sample) read(col *collection.Collection, p *drawn, depth uint8) {
 	}
 	text := html.Decode(body, content.Header.Get("Content-Type"))
 	if !p.textOnly {
-		text = html.Read(p.url, text, html.Options{Text: true}).Text
+		page := html.Read(p.url, text, html.Options{Text: true, Data: true})
+		text = page.Text
+		s.pages++
+		for i, has := range [len(dataKinds)]bool{page.Data.JSONLD, page.Data.Items, page.Data.Feed, page.Data.RDF} {
+			if has {
+				s.data[i]++
+			}
+		}
 	}
 	s.spoken[byDepth{depth, languageOf(text)}]++
 }
@@ -161,6 +173,17 @@ func languageOf(text []byte) string {
 		}
 	}
 	return best
+}
+
+// dataTable is the table of data for programs.
+func (s *sample) dataTable() Table {
+	t := table("data", "O24, Castillo 8.3.7 and 9.3", 1, "kind", "pages", "share")
+	for i, kind := range dataKinds {
+		if s.data[i] > 0 {
+			t.row(kind, s.data[i], per(s.data[i], s.pages))
+		}
+	}
+	return t
 }
 
 // languageTable is the table of languages.

@@ -33,7 +33,7 @@ const home = "https://www.example.org/"
 func newMade(t *testing.T) *made {
 	m := &made{t: t, dir: scratch(t), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), ids: map[string]frontier.PageID{}}
 	var err error
-	if m.col, err = collection.Open(m.dir, &collection.Options{Now: func() time.Time { return m.now }}); err != nil {
+	if m.col, err = collection.Open(m.dir, &collection.Options{Contents: collection.WARC, Now: func() time.Time { return m.now }}); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -389,6 +389,17 @@ video mp4 1 1
 	wantText(t, c, "tlds", "address 0 1 1 0.2\ncom 0 1 1 0.2\nnet 0 3 2 0.6\norg 1 1 1 0\n")
 	wantText(t, c, "technologies", "query  1\nCGI cgi 1\nJava jsp 1\nPHP php 1\n")
 	wantText(t, c, "depths", "0 1 0 0\n1 2 0 0\n2 0 4 1\n")
+}
+
+// Data for programs is counted on pages of HTML (O24): here three, of which one has data of two kinds; what only a text shows is none.
+func TestDataForPrograms(t *testing.T) {
+	m := newMade(t)
+	m.visit(m.answer("", 200, `<script type="application/ld+json">{}</script><link rel=alternate type="application/rss+xml" href=news>`),
+		m.answer("a", 200, `<p itemscope>`), m.answer("b", 200, `<pre>&lt;p itemscope></pre>`))
+	plain := m.answer("c", 200, `<p itemscope>`)
+	plain.Type = "text/plain"
+	m.visit(plain)
+	wantText(t, m.taken(census.Options{}), "data", "JSON-LD 1 0.333333\nmicrodata or RDFa 1 0.333333\na link to a feed 1 0.333333\n")
 }
 
 // The value of the index is the sum of what its pages are worth, and the least of these (V05): fresh copies of all pages are worth as many

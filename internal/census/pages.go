@@ -310,5 +310,5 @@ func (t *taking) pageTables() []Table {
 		}
 		dynamic.row(name, ext, b.count.technologies[ext])
 	}
-	return []Table{states, status, types, lengths, months, years, depths, t.languageTable(), dynamic}
+	return []Table{states, status, types, lengths, months, years, depths, t.languageTable(), t.sample.dataTable(), dynamic}
 }

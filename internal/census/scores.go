@@ -1,7 +1,9 @@
 package census
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -87,7 +89,8 @@ func (t *taking) scoreTables() []Table {
 	pages.scores(histogramOf(s.pagerank), histogramOf(s.hub), histogramOf(s.authority))
 
 	sites := table("site_scores", "R22, K06, K08, Castillo 8.6.2", 1, "from", "pagerank", "hub", "authority", "siterank")
-	sites.scores(histogramOf(g.Sums(s.pagerank)), histogramOf(g.Sums(s.hub)), histogramOf(g.Sums(s.authority)), histogramOf(g.Pagerank(graph.Pagerank{})))
+	ofSites := [...][]float64{g.Sums(s.pagerank), g.Sums(s.hub), g.Sums(s.authority), g.Pagerank(graph.Pagerank{})}
+	sites.scores(histogramOf(ofSites[0]), histogramOf(ofSites[1]), histogramOf(ofSites[2]), histogramOf(ofSites[3]))
 
 	levels := table("pagerank_levels", "R28, Castillo 5.5", 1, "depth", "pages", "sum", "cumulative")
 	var count [math.MaxUint8 + 1]int64
@@ -102,7 +105,35 @@ func (t *taking) scoreTables() []Table {
 			levels.row(depth, n, sums[depth], so)
 		}
 	}
-	return []Table{pages, sites, levels}
+	return []Table{pages, sites, t.siteTable(ofSites[:]), levels}
+}
+
+// siteTable is the table of each site with its scores, of which the last ones order it.
+func (t *taking) siteTable(scores [][]float64) Table {
+	sites := table("sites", "K06, K08, V23, Castillo 7.2.1, 7.3.1 and 8.6.2", 1, "site", "pages", "bytes", "pagerank", "hub", "authority", "siterank")
+	order := make([]int, len(t.sites.counts))
+	for i := range order {
+		order[i] = i
+	}
+	last := scores[len(scores)-1]
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(rounded(last[b]), rounded(last[a])), cmp.Compare(a, b)) })
+	for _, i := range order {
+		x := t.sites.counts[i]
+		site, _ := t.col.SiteByID(x.id)
+		if site.Withheld {
+			continue
+		}
+		cells := []any{site.Origin, x.pages, x.bytes}
+		for _, of := range scores {
+			score := of[i] * float64(len(order))
+			if score < nothing {
+				score = 0
+			}
+			cells = append(cells, score)
+		}
+		sites.row(cells...)
+	}
+	return sites
 }
 
 // scoreFigures adds the figures of link scores to the summary.

@@ -11,6 +11,7 @@ import (
 type Bars struct {
 	Title, About string   // for screen readers
 	Unit         string   // of the numbers, such as "pages"
+	X            string   // if upright, what the labels are, such as "depth"
 	Series       []string // names of the bars of a row; not needed if a row has one
 	Classes      []string // CSS classes of the series, in place of this package's colours and patterns
 	Upright      bool     // from left to right, for rows in an order, such as depths; otherwise from top to bottom, for longer labels
@@ -64,25 +65,25 @@ func (c Bars) SVG(name string) template.HTML {
 	}
 	var b strings.Builder
 	var at []float64 // the middle of each row: in percent if upright, else in pixels
-	beside := n      // so many bars of a row lie beside each other
+	abreast := n     // so many bars of a row lie beside each other
 	if c.Stacked {
-		beside = 1
+		abreast = 1
 	}
 	thick := 15. // of a bar
 	if c.Upright {
 		at, high = c.upright(&b, name, len(rows), high, whole)
-		thick = min(80/float64(len(rows)), 9) / float64(beside)
+		thick = min(80/float64(len(rows)), 9) / float64(abreast)
 	} else {
-		if beside > 1 {
+		if abreast > 1 {
 			thick = 13
 		}
-		at = c.flat(&b, name, rows, thick*float64(beside))
+		at = c.flat(&b, name, rows, thick*float64(abreast))
 	}
 	if len(c.Classes) == 0 {
 		patterns(&b, name, n)
 	}
 	for i, r := range rows {
-		from, side := 0., at[i]-float64(thick*float64(beside))/2
+		from, side := 0., at[i]-float64(thick*float64(abreast))/2
 		for j := range n {
 			v := r.length(j)
 			size := v / high
@@ -100,12 +101,12 @@ func (c Bars) SVG(name string) template.HTML {
 				continue
 			}
 			if !c.Upright && j < len(r.Values) {
-				fmt.Fprintf(&b, `<text class="axis" x="%s" dx="6" y="%s">%s</text>`, pct(100*size), px(side+thick/2+3.5), brief(r.Values[j]))
+				fmt.Fprintf(&b, `<text class="axis" x="%s" dx="6" y="%s">%s</text>`, pct(100*size), px(side+thick/2+3.5), beside(r.Values[j]))
 			}
 			side += thick
 		}
 		if c.Stacked && !c.Shares && !c.Upright {
-			fmt.Fprintf(&b, `<text class="axis" x="%s" dx="6" y="%s">%s</text>`, pct(100*from), px(at[i]+4), brief(sums[i]))
+			fmt.Fprintf(&b, `<text class="axis" x="%s" dx="6" y="%s">%s</text>`, pct(100*from), px(at[i]+4), beside(sums[i]))
 		}
 	}
 	b.WriteString(`</svg>`)
@@ -145,7 +146,11 @@ func (c Bars) says(r Row, series int, sum float64) string {
 
 // upright begins bars that stand on an axis. It returns the middle of each row, and the highest number of the axis.
 func (c Bars) upright(b *strings.Builder, name string, n int, high float64, whole bool) (at []float64, _ float64) {
-	plot(b, "", plotBottom+24, name, c.Title, c.About)
+	height := plotBottom + 24.
+	if c.X != "" {
+		height = plotHeight
+	}
+	plot(b, "", height, name, c.Title, c.About)
 	step, unit := roundStep(high/4), c.Unit // two to five steps
 	if c.Shares {
 		step, unit = .25, strings.TrimSuffix("share of "+unit, " of ")
@@ -167,6 +172,7 @@ func (c Bars) upright(b *strings.Builder, name string, n int, high float64, whol
 		at, labels = append(at, 100*(float64(i)+.5)/float64(n)), append(labels, r.Label)
 	}
 	below(b, plotBottom+17, at, labels, c.Every)
+	nameX(b, c.X)
 	return at, steps * step
 }
 

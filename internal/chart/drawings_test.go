@@ -179,7 +179,7 @@ func TestBarsAreAsLongAsTheirNumbers(t *testing.T) {
 		}
 	}
 	check("side by side", c, "x", "width", 0, 100, 0, 33.33, 0, 66.67, 0, 66.67)
-	if s := string(c.SVG("x")); !strings.Contains(s, "<title>html, there: 1,000 pages</title>") || !strings.Contains(s, ">–</text>") || !strings.Contains(s, ">-1</text>") || !strings.Contains(s, ">3 k</text>") {
+	if s := string(c.SVG("x")); !strings.Contains(s, "<title>html, there: 1,000 pages</title>") || !strings.Contains(s, ">–</text>") || !strings.Contains(s, ">-1</text>") || !strings.Contains(s, ">3,000</text>") {
 		t.Error(s)
 	}
 	stacked, shares, upright := c, c, c

@@ -40,7 +40,14 @@ func axes(b *strings.Builder, x, y scale, xTicks, yTicks []float64, xName, yName
 	}
 	levels(b, y, yTicks, tickTexts(yTicks), yName)
 	below(b, plotBottom+17, at, tickTexts(xTicks), 1)
-	fmt.Fprintf(b, `<text class="axis" x="50%%" y="%g" text-anchor="middle">%s</text>`, plotHeight-6, esc(fit(xName, plotNarrow+2*plotRight)))
+	nameX(b, xName)
+}
+
+// nameX writes below a plot what its horizontal positions are.
+func nameX(b *strings.Builder, name string) {
+	if name != "" {
+		fmt.Fprintf(b, `<text class="axis" x="50%%" y="%g" text-anchor="middle">%s</text>`, plotHeight-6, esc(fit(name, plotNarrow+2*plotRight)))
+	}
 }
 
 // levels draws lines at ticks of y across a plot, with their numbers, and above them what they are.
@@ -149,6 +156,9 @@ func tickTexts(ticks []float64) (texts []string) {
 		}
 		lossy = lossy || n != math.Abs(v) && math.Abs(10*n-math.Round(10*n)) > 1e-6
 		texts = append(texts, brief(v))
+		if e := math.Round(math.Log10(n)); n > 0 && e < -4 && v == math.Pow(10, e) {
+			texts[len(texts)-1] = "10" + superscript(int(e))
+		}
 	}
 	for i := range texts {
 		if lossy {
@@ -156,6 +166,11 @@ func tickTexts(ticks []float64) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// superscript formats an exponent.
+func superscript(n int) string {
+	return strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
 }
 
 // extent estimates the width of a text in pixels, in the wider of the usual fonts.
@@ -209,6 +224,14 @@ func brief(x float64) string {
 		x /= 1000
 	}
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0") + units[u]
+}
+
+// beside formats a number for the room beside a bar.
+func beside(x float64) string {
+	if s := exact(x); extent(s) <= 55 {
+		return s
+	}
+	return brief(x)
 }
 
 func exact(x float64) string {

@@ -90,6 +90,7 @@ const (
 	attrHidden
 	attrHref
 	attrHTTPEquiv
+	attrItem // itemscope or typeof
 	attrLang
 	attrName
 	attrPoster
@@ -136,11 +137,15 @@ func attrOf(name []byte) (attrID, bool) {
 			return attrPoster, true
 		} else if strings.EqualFold(string(name), "hidden") {
 			return attrHidden, true
+		} else if strings.EqualFold(string(name), "typeof") {
+			return attrItem, true
 		}
 	case 7:
 		return attrContent, strings.EqualFold(string(name), "content")
 	case 8:
 		return attrXMLLang, strings.EqualFold(string(name), "xml:lang")
+	case 9:
+		return attrItem, strings.EqualFold(string(name), "itemscope")
 	case 10:
 		return attrHTTPEquiv, strings.EqualFold(string(name), "http-equiv")
 	}

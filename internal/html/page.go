@@ -28,7 +28,7 @@ import "time"
 
 // Options selects what Read extracts beside the head.
 type Options struct {
-	Links, Text bool
+	Links, Text, Data bool
 
 	// Charset is the charset in Content-Type, empty if none. Only the title needs it.
 	Charset string
@@ -66,6 +66,16 @@ type Page struct {
 
 	// Text is the main text as defined in the package doc, without a final newline.
 	Text []byte
+
+	Data Data
+}
+
+// Data is which data for programs a page has or links to.
+type Data struct {
+	JSONLD bool // a script of type application/ld+json
+	Items  bool // an element with itemscope (microdata) or typeof (RDFa)
+	Feed   bool // a link to RSS, Atom or JSON Feed
+	RDF    bool // a link to an RDF document
 }
 
 // Read reads the page at an absolute URL, against which it resolves relative references. Pages are UTF-8, or
@@ -76,13 +86,19 @@ type Page struct {
 // times that size. Neither Links nor Text share memory with page.
 func Read(pageURL string, page []byte, o Options) Page {
 	s := Scanner{Charset: o.Charset, MainText: o.Text}
-	s.page.strict, s.Refs.off = true, !o.Links
+	s.page.strict, s.Refs.off, s.Refs.wantsData = true, !o.Links && !o.Data, o.Data
 	s.Scan(page)
 	h := &s.Head
 	base := baseOf(pageURL, h.Base)
 	p := Page{
 		Title: h.Title, Language: h.Language, Canonical: canonicalURL(base, h.Canonical, pageURL),
 		NoIndex: h.NoIndex, NoArchive: h.NoArchive, UnavailableAfter: h.UnavailableAfter, Text: s.Text.Lines,
+	}
+	if o.Data {
+		p.Data = s.Refs.data
+		for _, r := range s.Refs.List {
+			p.Data.Feed, p.Data.RDF = p.Data.Feed || r.Kind == Feed, p.Data.RDF || r.Kind == Manifest
+		}
 	}
 	if o.Links {
 		p.Links = linksOf(base, s.Refs.List)

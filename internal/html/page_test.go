@@ -41,6 +41,28 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
+// What a page has for programs is found in elements that are there, and not in text about them.
+func TestData(t *testing.T) {
+	for page, want := range map[string]html.Data{
+		`<script type="application/ld+json">{"@type": "Person"}</script>`:                  {JSONLD: true},
+		`<body><script TYPE=" Application/LD+JSON; charset=utf-8">{}</script>`:             {JSONLD: true},
+		`<div itemscope itemtype="https://schema.org/Person"><span itemprop=name>A</span>`: {Items: true},
+		`<p typeof="Person">`: {Items: true},
+		`<link rel=alternate type="application/rss+xml" href=news.xml>`:                              {Feed: true},
+		`<link rel=alternate type="application/rdf+xml" href=robots.rdf><p typeof=x>`:                {RDF: true, Items: true},
+		`<p title="itemscope typeof">&lt;div itemscope> <!-- <p itemscope> --><p itemprop=x>`:        {},
+		`<template><p itemscope></template><script>"<p itemscope>"</script><script type=a></script>`: {},
+		`<div type="application/ld+json"><a type="application/rss+xml" rel=alternate>`:               {},
+	} {
+		if got := html.Read(at, []byte(page), html.Options{Data: true}).Data; got != want {
+			t.Errorf("%s: %+v, want %+v", page, got, want)
+		}
+		if got := html.Read(at, []byte(page), html.Options{Links: true, Text: true}).Data; got != (html.Data{}) {
+			t.Errorf("%s: %+v was not wanted", page, got)
+		}
+	}
+}
+
 func TestCanonical(t *testing.T) {
 	for page, want := range map[string]string{
 		`<link rel="canonical" href="https://example.org/other#top">`:                            "https://example.org/other",

@@ -176,6 +176,9 @@ type references struct {
 	// crawler runs no scripts. There are at most MaxLinks.
 	List []Ref
 
+	data      Data // but for links
+	wantsData bool
+
 	off    bool     // nothing is collected
 	seen   []uint32 // open addressing: 1 + the number of a reference
 	hashes []uint32 // of the references
@@ -188,7 +191,7 @@ func (r *references) reset() {
 	if r.off {
 		return
 	}
-	r.List, r.hashes, r.size = r.List[:0], r.hashes[:0], 0
+	r.List, r.hashes, r.size, r.data = r.List[:0], r.hashes[:0], 0, Data{}
 	if r.seen == nil {
 		r.seen, r.seed = make([]uint32, firstSeen), maphash.MakeSeed()
 	}

@@ -176,6 +176,9 @@ func (s *Scanner) startTag(i int) int {
 	if nests {
 		wants |= 1<<attrRole | 1<<attrHidden
 	}
+	if s.Refs.wantsData {
+		wants |= 1<<attrItem | 1<<attrType
+	}
 	i, closed, ok := s.page.attributes(i, wants)
 	if !ok {
 		return i
@@ -192,6 +195,11 @@ func (s *Scanner) startTag(i int) int {
 		if strict && s.Refs.off && !s.MainText {
 			return len(s.page.bytes) // what is wanted is in the head
 		}
+	}
+	if s.Refs.wantsData && !template {
+		d := &s.Refs.data
+		d.Items = d.Items || s.page.has&(1<<attrItem) != 0
+		d.JSONLD = d.JSONLD || e.tag == tagScript && isType(s.page.value(attrType), "application/ld+json")
 	}
 	title := s.Head.start(e, hidden) && !closed
 	if e.has(block | cell | apart) {

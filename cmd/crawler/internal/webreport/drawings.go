@@ -59,8 +59,11 @@ func bars(name, by, of string) drawing {
 				if k >= 0 {
 					n = pieces[k].size
 				}
-				c.Rows[j].Label, c.Rows[j].Values = p.shown(), append(c.Rows[j].Values, size(n, whole))
+				c.Rows[j].Label, c.Rows[j].Values = p.shown(by), append(c.Rows[j].Values, size(n, whole))
 			}
+		}
+		if len(list) < 2 {
+			return ""
 		}
 		return c.SVG(id)
 	}
@@ -69,10 +72,10 @@ func bars(name, by, of string) drawing {
 // mostLevels and mostClasses are how many are drawn.
 const mostLevels, mostClasses = 100, 500
 
-// columns draws the sums of columns by the whole numbers in the first one.
+// columns draws the sums of columns by the whole numbers in the first one, if there are two or more of these.
 func columns(name, unit string, of ...string) drawing {
 	return func(v *view, title, id string) template.HTML {
-		c := chart.Bars{Title: title, Upright: true, Stacked: len(v.sources(name)) == 1}
+		c := chart.Bars{Title: title, Upright: true, Stacked: len(v.sources(name)) == 1, X: v.tables.table(name).Columns[0]}
 		var size func(n, whole float64) float64
 		c.Series, c.Unit, size = v.series(name, unit, of...)
 		for i, s := range v.sources(name) {
@@ -97,6 +100,9 @@ func columns(name, unit string, of ...string) drawing {
 				}
 			}
 		}
+		if len(c.Rows) < 2 {
+			return ""
+		}
 		return c.SVG(id)
 	}
 }
@@ -112,7 +118,7 @@ func byLevel(name, by string, of ...string) drawing {
 			of = of[1:]
 		}
 		list, _ := t.pieces(by, of[0])
-		c := chart.Bars{Title: title, Upright: true, Shares: true, Unit: "pages"}
+		c := chart.Bars{Title: title, Upright: true, Shares: true, Unit: "pages", X: t.Columns[0]}
 		for _, p := range largest(list)[:min(len(list), mostNames)] {
 			c.Series = append(c.Series, p.name)
 		}
@@ -133,37 +139,47 @@ func byLevel(name, by string, of ...string) drawing {
 			}
 			c.Rows[len(c.Rows)-1].Values[max(at, 0)] += n
 		}
+		if len(c.Rows) < 2 {
+			return ""
+		}
 		return c.SVG(id)
 	}
 }
 
-// histograms draws how many things there are in each class, and the laws that they follow: pairs are columns with numbers, and the names of
-// their laws.
+// fewestBins is how many classes that are not empty a histogram has at least: fewer say nothing that their table does not.
+const fewestBins = 3
+
+// histograms draws how many things there are in each class, and the laws that they follow: pairs are columns with numbers, and what these
+// are of, by which the laws are named.
 func histograms(name, of, unit string, pairs ...string) drawing {
 	return func(v *view, title, id string) template.HTML {
 		var b strings.Builder
-		for i := 0; i < len(pairs) && len(v.tables.table(name).Rows) > 1; i += 2 {
+		for i := 0; i < len(pairs); i += 2 {
 			column, quantity := pairs[i], pairs[i+1]
-			c := chart.Histogram{Title: title, X: unit, Y: "share of the " + of + ", per unit", Density: true}
+			c := chart.Histogram{Title: title, X: quantity, Y: "share of " + of + " per " + unit, Density: true}
 			if len(pairs) > 2 {
-				c.Title, c.X = title+": "+column, unit+", "+column
+				c.Title = title + ": " + column
 			}
+			bins := 0
 			for _, s := range v.sources(name) {
 				t := s.table(name)
 				ends, n := t.ends(), t.column(column)
 				counts, whole := chart.Counts{Name: s.name}, total(n)
 				for j, row := range t.Rows[:min(len(t.Rows), mostClasses)] {
-					if ends[j] > noScore {
+					if ends[j] > noScore && n[j] > 0 {
 						counts.Bins = append(counts.Bins, chart.Bin{From: number(row[0]), To: ends[j], N: n[j]})
 					}
 				}
+				bins = max(bins, len(counts.Bins))
 				c.Counts = append(c.Counts, counts)
 				if l := s.law(quantity); l != nil && len(ends) > 0 {
 					c.EvenX = l.kind == "exponential"
 					c.Fits = append(c.Fits, chart.Curve(strings.TrimSpace(s.name+" "+l.String()), l.from, slices.Max(ends), l.density(whole)))
 				}
 			}
-			fmt.Fprintf(&b, "%s", c.SVG(fmt.Sprintf("%s-%d", id, i)))
+			if bins >= fewestBins {
+				fmt.Fprintf(&b, "%s", c.SVG(fmt.Sprintf("%s-%d", id, i)))
+			}
 		}
 		return template.HTML(b.String())
 	}
@@ -194,13 +210,16 @@ func (t *table) ends() (list []float64) {
 // points draws a column over the first one: points on logarithmic axes, or a line.
 func points(name, of, x, y string, log bool) drawing {
 	return func(v *view, title, id string) template.HTML {
-		c := chart.Chart{Title: title, X: x, Y: y, LogX: log, LogY: log, Apart: log}
+		c, most := chart.Chart{Title: title, X: x, Y: y, LogX: log, LogY: log, Apart: log}, 0
 		for _, s := range v.sources(name) {
 			t, set := s.table(name), chart.Line{Name: s.name}
 			for i, n := range t.column(of) {
 				set.Points = append(set.Points, chart.Point{X: number(t.Rows[i][0]), Y: n})
 			}
-			c.Lines = append(c.Lines, set)
+			c.Lines, most = append(c.Lines, set), max(most, len(set.Points))
+		}
+		if most < 2 {
+			return ""
 		}
 		return c.SVG(id)
 	}
@@ -210,6 +229,9 @@ func points(name, of, x, y string, log bool) drawing {
 func drawBowtie(v *view, title, id string) template.HTML {
 	if len(v.sources("bowtie")) > 1 {
 		return bars("bowtie", "part", "sites")(v, title, id)
+	}
+	if v.tables.figure("sites") < 2 {
+		return ""
 	}
 	size := func(prefix string) (n int) {
 		t := v.tables.table("bowtie")

@@ -26,7 +26,8 @@ func (v *view) chapters() (list []chapter) {
 	for _, c := range allChapters() {
 		c.List = slices.DeleteFunc(c.List, func(s section) bool { return v.tables.table(s.tables[0]).Columns == nil })
 		for i := range c.List {
-			c.List[i].view = v
+			c.List[i].onPage = &onPage{view: v}
+			c.List[i].Thesis = unbroken(c.List[i].Thesis)
 		}
 		if len(c.List) > 0 {
 			list = append(list, c)
@@ -41,24 +42,20 @@ func (s section) ID() string { return s.tables[0] }
 // A paragraph is what a section says about a collection; a single one needs no name.
 type paragraph struct{ Name, Text string }
 
+// unbroken keeps numbers and their percent signs on one line.
+func unbroken(text string) string { return strings.ReplaceAll(text, " %", "\u00a0%") }
+
 // Says returns a paragraph for each collection.
 func (s section) Says() (list []paragraph) {
 	for _, from := range s.view.sources(s.ID()) {
-		list = append(list, paragraph{plain(from.name), strings.Join(slices.Compact(s.says(from.tables)), " ")})
+		text := strings.Join(slices.Compact(s.says(from.tables)), " ")
+		list = append(list, paragraph{plain(from.name), unbroken(text)})
 	}
 	return list
 }
 
-// Drawing draws the first table.
-func (s section) Drawing() template.HTML {
-	if s.draw == nil {
-		return ""
-	}
-	return s.draw(s.view, s.Title, "d-"+s.ID())
-}
-
 const (
-	mostRows  = 40 // of a table on the page
+	mostRows  = 40 // of a table on the page, but for the summary
 	shortRows = 12 // a longer table is folded away
 )
 
@@ -71,11 +68,19 @@ type shownTable struct {
 // Long reports whether the table is folded away.
 func (t shownTable) Long() bool { return len(t.Rows) > shortRows }
 
-// Tables returns the tables that have rows.
-func (s section) Tables() (list []shownTable) {
+// Empty reports whether a section has sentences alone.
+func (s section) Empty() bool { return s.Drawing == "" && len(s.Tables) == 0 }
+
+// Paired reports whether the only table has room beside the drawing, on a wide screen.
+func (s section) Paired() bool {
+	return s.Drawing != "" && len(s.Tables) == 1 && !s.Tables[0].Long() && len(s.Tables[0].Columns) <= 4
+}
+
+// shown returns the tables that have rows.
+func (s section) shown() (list []shownTable) {
 	for _, name := range s.tables {
 		t := shownTable{table: s.view.joined(s.view.tables.table(name))}
-		if n := len(t.Rows) - mostRows; n > 0 {
+		if n := len(t.Rows) - mostRows; n > 0 && name != "summary" {
 			t.Rows = t.Rows[:mostRows]
 			if t.More = fmt.Sprintf("%s more in %s.csv", group(float64(n)), t.Name); !s.view.csv {
 				t.More += ", which --csv writes"
@@ -117,7 +122,8 @@ func (v *view) tiles() (list []tile) {
 		list = append(list, tile{number, name, fmt.Sprintf(note, args...)})
 	}
 	add(ts.figure("pages"), "page", "of %s known", many(ts.figure("known URLs"), "URL"))
-	add(ts.figure("sites"), "site", "%s pages each", short(ts.figure("pages of a site")))
+	each := ts.figure("pages of a site")
+	add(ts.figure("sites"), "site", "%s a site", short(each)+strings.TrimPrefix(many(each, "page"), group(each)))
 	add(ts.figure("links"), "link", "%s a page", short(ts.figure("mean links of a page")))
 	bytes, unit, _ := strings.Cut(Size(ts.figure("bytes")), " ")
 	return append(list, tile{bytes, unit, Size(ts.figure("mean bytes of a page")) + " a page"})
@@ -129,11 +135,21 @@ func (v *view) writeHTML(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("write report: %w", err) // the template is wrong
 	}
-	newest := cellText(v.tables.table("summary").find("value", "newest visit"))
+	chapters := v.chapters()
+	for _, c := range chapters {
+		for i := range c.List {
+			s := &c.List[i]
+			s.Tables = s.shown()
+			if s.draw != nil {
+				s.Drawing = s.draw(v, s.Title, "d-"+s.ID())
+			}
+		}
+	}
+	newest := strings.NewReplacer("T", " ", "Z", " UTC").Replace(cellText(v.tables.table("summary").find("value", "newest visit")))
 	return t.Execute(w, struct {
 		Style               template.CSS
 		Name, Other, Newest string
 		Tiles               []tile
 		Chapters            []chapter
-	}{chart.Style(), plain(v.Name), plain(v.Other), newest, v.tiles(), v.chapters()})
+	}{chart.Style(), plain(v.Name), plain(v.Other), newest, v.tiles(), chapters})
 }

@@ -1,5 +1,7 @@
 package webreport
 
+import "html/template"
+
 // A section is a figure of the report: what its tables show in sentences, in a drawing, and as numbers.
 type section struct {
 	Title  string
@@ -7,7 +9,14 @@ type section struct {
 	draw   drawing // nil: none
 	tables []string
 	Thesis string // what Castillo's thesis found, in 2004
-	view   *view
+	*onPage
+}
+
+// onPage is what a section has once there is a view to show.
+type onPage struct {
+	view    *view
+	Drawing template.HTML // of the first table
+	Tables  []shownTable
 }
 
 // A chapter is one of the reports of the thesis (8.1), or one more.
@@ -22,17 +31,19 @@ func allChapters() []chapter {
 	return []chapter{
 		{"Pages", []section{
 			{"The collection", figures("No page is stored.",
-				"{page|pages} of {site|sites}, {pages of a site} a site; {%share of dynamic pages} of them are dynamic, and {%share of duplicates} have the text of another one.",
+				"{page|pages} of {site|sites}, {pages of a site} a site; dynamic: {%share of dynamic pages}; with the same text as an earlier one: {%share of duplicates}.",
 				"The index is worth as much as {current page with the mean Pagerank|value of the index: the sum of Pagerank, mean 1, times freshness}, and its least valuable page as much as {least value of a page}."), nil, one("summary"), "3,313,060 pages of 49,535 sites in .cl, 66.88 a site; 33.85 % were dynamic, 6.12 % duplicates (table 8.1)", nil},
 			{"URLs by state", shares("states", "state", "pages", "known URL", "are "), bars("states", "state", "pages"), one("states"), "", nil},
 			{"Last answers", shares("status", "class", "pages", "URL", "answer "), bars("status", "class", "pages"), one("status"),
 				"75 to 85 % were OK, and over 9 % of the links broken (8.3.1)", nil},
 			{"Media types", shares("types", "type", "pages", "page", "are "), bars("types", "type", "pages"), one("types"), "", nil},
-			{"Lengths of pages", all(classes("lengths", "pages", "page", "byte"), laws("bytes of a page")), histograms("lengths", "pages", "bytes", "pages", "bytes of a page"),
+			{"Data for programs", rows("data", above("pages", 0), "No page of the sample has data for programs.", "With {kind}: {page|pages} of the sample, {%share} of its pages of HTML."), nil, one("data"),
+				"over 30,000 links to files of XML (8.3.7)", nil},
+			{"Lengths of pages", all(classes("lengths", "pages", "page", "byte"), laws("bytes of a page")), histograms("lengths", "pages", "byte", "pages", "bytes of a page"),
 				one("lengths"), "a power law with exponent -3.54; fewer pages than by this law below 12 KB, and more at the limit of 300 KB (8.3.2)", nil},
 			{"Ages of pages", all(figures("No page has a credible date of modification.",
-				"With a credible date of modification: {page|pages with a credible date}, on {%share of sites with a credible date} of the sites; {%share of pages at most a year old} of them were younger than a year when they were last visited."),
-				laws("age of a page in months")), histograms("ages_months", "pages", "months", "pages", "age of a page in months"), []string{"ages_months", "ages_years"},
+				"With a credible date of modification: {page|pages with a credible date}, on {%share of sites with a credible date} of the sites; younger than a year at the last visit: {%share of pages at most a year old} of these."),
+				laws("age of a page in months")), histograms("ages_months", "pages", "month", "pages", "age of a page in months"), []string{"ages_months", "ages_years"},
 				"83 % of the sites gave valid dates, over 60 % of the pages were younger than a year, and ages fell exponentially (8.3.3)", nil},
 			{"Depths", all(peak("depths", "static", "static page", "are at"), peak("depths", "dynamic", "dynamic page", "are at")), columns("depths", "pages", "static", "dynamic"), one("depths"), "most static pages were at level 5, and dynamic pages became more with each level (8.3.4)", nil},
 			{"Dynamic pages by technology", shares("technologies", "technology", "pages", "dynamic page", "are: "), bars("technologies", "technology", "pages"), one("technologies"),
@@ -44,8 +55,8 @@ func allChapters() []chapter {
 				figures("", "Gone: {page|pages that are gone}, seen to live {mean lifespan of a page that is gone, days} days on average, and half of them at most {median lifespan of a page that is gone, days} (median lifespan).")),
 				columns("changes", "pages", "pages"), []string{"changes", "intervals", "lifetimes"},
 				"studies that it cites found half-lives of 2 to 4.5 years, and lifespans of 50 to 240 days (table 2.1)", nil},
-			{"Copies whose page is gone", all(rows("dead", above("copies", 0), "There is no copy of a page.", "Of {page|copies} stored, of sites {sites}, {%share} had vanished at their last visit."),
-				rows("dead", above("gone", 0), "", "Of sites {sites}, {page|gone} more had vanished for longer, and have no copy that counts.")), nil, one("dead"), "it cites 5.3 % of search results that lead to deleted pages (2.4.2)", nil},
+			{"Copies whose page is gone", all(rows("dead", above("copies", 0), "There is no copy of a page.", "Sites {sites}: {page|copies} stored, of which {%share} had vanished at the last visit."),
+				rows("dead", above("gone", 0), "", "Sites {sites}: {page|gone} more that had vanished for longer, and whose copies no longer count.")), nil, one("dead"), "it cites 5.3 % of search results that lead to deleted pages (2.4.2)", nil},
 		}},
 		{"Languages", []section{
 			{"Languages by depth", all(shares("languages", "language", "declared", "page with text", "declare "), shares("languages", "language", "sampled", "page of the sample", "are, by their words, ")), byLevel("languages", "language", "sampled", "declared"), one("languages"),
@@ -53,16 +64,16 @@ func allChapters() []chapter {
 		}},
 		{"Links", []section{
 			{"Links in and out", all(classes("degrees", "in", "page", "incoming link"), classes("degrees", "out", "page", "outgoing link"), laws("links to a page", "links of a page")),
-				histograms("degrees", "pages", "links", "in", "links to a page", "out", "links of a page"), one("degrees"),
+				histograms("degrees", "pages", "link", "in", "links to a page", "out", "links of a page"), one("degrees"),
 				"exponents -2.11 in and -2.40 out in .cl, -2.02 and -2.17 in .gr, for degrees up to 350 (8.7.2)", nil},
-			{"Length and links", rows("length_links", most("mean"), "No page has a link.", "No pages have more links, {mean} on average, than those of {from} to {to} bytes."), points("length_links", "mean", "bytes of a page", "outgoing links, mean", true), one("length_links"),
+			{"Length and links", rows("length_links", most("mean"), "No page has a link.", "Pages of {from} to {to} bytes have the most links, {mean} on average."), points("length_links", "mean", "bytes of a page", "outgoing links, mean", true), one("length_links"),
 				"a page that is too small cannot have many links (8.5.1)", nil},
 			{"Scores of pages", figures("There is no page to rank.", "{%share of pages with a hub score} of the pages have a hub score above zero, and {%share of pages with an authority score} an authority score.",
-				"{%share of pages with less than the mean} have less than the mean Pagerank; the least has {least Pagerank of a page, mean 1} of the mean."), histograms("scores", "pages", "score, mean 1", "pagerank", "", "hub", "", "authority", ""), one("scores"),
+				"{%share of pages with less than the mean} have less than the mean Pagerank; the lowest Pagerank is {least Pagerank of a page, mean 1} times the mean."), histograms("scores", "pages", "unit", "pagerank", "Pagerank of a page, mean 1", "hub", "hub score of a page, mean 1", "authority", "authority score of a page, mean 1"), one("scores"),
 				"12 % of the pages had a hub score above zero, 3 % an authority score (8.5.2)", nil},
 			{"Pagerank by level", rows("pagerank_levels", first(above("cumulative", .8)), "There is no page to rank.", "Pages up to level {depth} have {%cumulative} of the Pagerank."), points("pagerank_levels", "cumulative", "level", "share of the Pagerank up to it", false), one("pagerank_levels"),
 				"the first five levels had over 80 % of the Pagerank (5.5)", nil},
-			{"Files that are no pages", all(shares("references", "group", "links", "link to a file", "lead to: "), shares("references", "extension", "links", "link to a file", "end in ")),
+			{"Links to files", all(shares("references", "group", "links", "link to a file", "are to "), shares("references", "extension", "links", "link to a file", "end in ")),
 				bars("references", "extension", "links"), one("references"),
 				"400,000 links to documents, PDF first; 30,000 to source code, 600,000 to software, 370,000 to compressed files, GZ first (8.3.7 to 8.3.10)", nil},
 			{"Images, audio and video", all(peak("media", "links", "link to images, audio and video", "are at"), rows("media", first(above("links", 0)), "", "Of those at level {depth}, {%repeated_share} repeat another one at that level.")), columns("media", "links", "links"), one("media"),
@@ -71,20 +82,20 @@ func allChapters() []chapter {
 				"without .cl: COM 65.11 %, ORG 11.81 %, NET 8.41 %, DE 1.62 % (table 8.2)", nil},
 		}},
 		{"Sites", []section{
-			{"Pages of a site", all(classes("site_pages", "sites", "site", "page"), figures("", "The tenth of the sites with the most pages has {%share of the pages on the tenth of the sites with most} of them."), laws("pages of a site")), histograms("site_pages", "sites", "pages", "sites", "pages of a site"), one("site_pages"),
+			{"Pages of a site", all(classes("site_pages", "sites", "site", "page"), topTenth("pages"), laws("pages of a site")), histograms("site_pages", "sites", "page", "sites", "pages of a site"), one("site_pages"),
 				"66.88 on average, exponent -1.77; a tenth of the sites had over 90 % of the pages (8.4.1)", nil},
-			{"Bytes of a site", all(classes("site_bytes", "sites", "site", "byte"), figures("", "The tenth of the sites with the most bytes has {%share of the bytes on the tenth of the sites with most} of them."), laws("bytes of a site")), histograms("site_bytes", "sites", "bytes", "sites", "bytes of a site"), one("site_bytes"),
+			{"Bytes of a site", all(classes("site_bytes", "sites", "site", "byte"), topTenth("bytes"), laws("bytes of a site")), histograms("site_bytes", "sites", "byte", "sites", "bytes of a site"), one("site_bytes"),
 				"1.1 MB on average; a tenth of the sites had over 95 % of the bytes (8.4.2)", nil},
 			{"Greatest depth of a site", all(figures("", "The greatest depth of a site is {mean of the greatest depth of a site} on average."), peak("site_depths", "sites", "site", "reach")), columns("site_depths", "sites", "sites"), one("site_depths"), "1.5 on average (8.4.3)", nil},
 			{"Ages of sites", figures("No site has a page with a credible date of modification.",
-				"The oldest page of {%share of dated sites whose oldest page is at most a year old} of the sites with dates is at most a year old, of {%share of dated sites whose oldest page is at most two years old} two years."), columns("site_ages", "sites", "oldest"), one("site_ages"), "the oldest page of 55 % of the sites was at most a year old, of three quarters two years (8.4.4)", nil},
+				"The oldest page is at most a year old on {%share of dated sites whose oldest page is at most a year old} of the sites with dates, and at most two years old on {%share of dated sites whose oldest page is at most two years old}."), columns("site_ages", "sites", "oldest"), one("site_ages"), "the oldest page was at most a year old on 55 % of the sites, and at most two years old on three quarters (8.4.4)", nil},
 		}},
 		{"Links between sites", []section{
-			{"The graph of sites", figures("There is no site.", "{%with a link from another site} of the sites have links from others, {%with a link to another site} to others, {%with either} either."), nil, one("site_graph"), "36 % of the sites had links from others, 28 % to others, 47 % either (table 8.3)", nil},
+			{"The graph of sites", unlessNone("with either", "No site has a link to or from another one.", figures("There is no site.", "{%with a link from another site} of the sites have links from others, {%with a link to another site} to others, {%with either} either.")), nil, one("site_graph"), "36 % of the sites had links from others, 28 % to others, 47 % either (table 8.3)", nil},
 			{"Links of sites", all(classes("site_degrees", "in", "site", "linking site"), classes("site_degrees", "out", "site", "linked site"), laws("links to a site", "links of a site")),
-				histograms("site_degrees", "sites", "sites", "in", "links to a site", "out", "links of a site"), one("site_degrees"), "", nil},
-			{"Scores of sites", rows("site_scores", most("from"), "There is no site with a link.", "Pagerank, hub and authority are sums over the pages of a site, and siterank is Pagerank in the graph of sites; the highest of all these scores is {from} times the mean or more."), histograms("site_scores", "sites", "score, mean 1", "pagerank", "", "hub", "", "authority", "", "siterank", ""), one("site_scores"), "", nil},
-			{"The most linked sites", rows("linked_sites", first(above("linking_sites", 0)), "No site has a link from another one.", "No site has links from more others than {site}: from {other site|linking_sites}."), bars("linked_sites", "site", "linking_sites"), one("linked_sites"),
+				histograms("site_degrees", "sites", "link", "in", "links to a site", "out", "links of a site"), one("site_degrees"), "", nil},
+			{"Scores of sites", rows("site_scores", most("from"), "There is no site with a link.", "Pagerank, hub and authority are sums over the pages of a site, and Siterank is Pagerank in the graph of sites; the highest of all these scores is at least {from} times the mean."), histograms("site_scores", "sites", "unit", "pagerank", "Pagerank of all pages of a site, mean 1", "hub", "hub scores of all pages, mean 1", "authority", "authority scores of all pages, mean 1", "siterank", "Siterank, mean 1"), []string{"site_scores", "sites"}, "", nil},
+			{"The most linked sites", rows("linked_sites", first(above("linking_sites", 0)), "No site has a link from another one.", "{site} has links from {other site|linking_sites}, and no site has links from more."), bars("linked_sites", "site", "linking_sites"), one("linked_sites"),
 				"an access counter led with 675 sites, before the tax office (647) and a university (595; table 8.4)", nil},
 			{"Strongly connected components", rows("components", most("size"), "No site has a link to or from another one.", "The largest component has {site|size}."), points("components", "components", "sites in it", "components", true), one("components"),
 				"one of 5,202 sites; the next had 10, and 17,393 consisted of one site (table 8.5)", nil},

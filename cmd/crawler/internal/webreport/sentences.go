@@ -125,17 +125,26 @@ func shares(name, by, of, noun, are string) saying {
 	const most = 5
 	return func(ts tables) []string {
 		list, whole := ts.table(name).pieces(by, of)
-		if whole == 0 {
+		switch {
+		case whole == 0:
 			return []string{"There is no " + noun + "."}
+		case whole == 1:
+			return []string{"The only " + noun + ": " + list[0].shown(by) + "."}
+		case len(list) == 1:
+			return []string{"All " + many(whole, noun) + " " + are + list[0].shown(by) + "."}
+		}
+		said := len(list)
+		if said > most+1 {
+			said = most
 		}
 		var words []string
 		rest := whole
-		for i, p := range largest(list)[:min(most, len(list))] {
-			words = append(words, percent(p.size, whole)+" "+map[bool]string{true: are}[i == 0]+p.shown())
+		for i, p := range largest(list)[:said] {
+			words = append(words, percent(p.size, whole)+" "+map[bool]string{true: are}[i == 0]+p.shown(by))
 			rest -= p.size
 		}
-		if len(list) > most {
-			words = append(words, fmt.Sprintf("%s among %d more", percent(rest, whole), len(list)-most))
+		if said < len(list) {
+			words = append(words, fmt.Sprintf("%s among %d more", percent(rest, whole), len(list)-said))
 		}
 		return []string{fmt.Sprintf("Of %s, %s.", many(whole, noun), wordList(words))}
 	}
@@ -154,11 +163,62 @@ func classes(name, of, noun, unit string) saying {
 			sum := 0.
 			return slices.IndexFunc(counts, func(n float64) bool { sum += n; return n > 0 && sum >= share*whole })
 		}
-		if low, top := at(0), at(1); low == top {
-			return []string{fmt.Sprintf("Of %s, each has %s%s.", many(whole, noun), map[bool]string{true: group(from[low]) + " to "}[from[low] < to[low]], many(to[low], unit))}
+		amount := func(n float64) string {
+			if n == 0 {
+				return "no" + strings.TrimPrefix(many(0, unit), "0")
+			}
+			return many(n, unit)
 		}
-		return []string{fmt.Sprintf("Of %s, half have at most %s, nine in ten at most %s, and none has more than %s.",
-			many(whole, noun), many(to[at(.5)], unit), group(to[at(.9)]), group(to[at(1)]))}
+		within := func(class int) string {
+			if from[class] < to[class] {
+				return group(from[class]) + " to " + amount(to[class])
+			}
+			return amount(to[class])
+		}
+		upTo := func(class int) string {
+			return map[bool]string{true: "at most "}[to[class] > 0] + amount(to[class])
+		}
+		low, half, nine, top := at(0), at(.5), at(.9), at(1)
+		says := "Of " + many(whole, noun) + ", "
+		switch {
+		case whole == 1:
+			return []string{"The only " + noun + " has " + within(low) + "."}
+		case low == top:
+			return []string{"Each of " + many(whole, noun) + " has " + within(low) + "."}
+		case half == top:
+			says += "the minimum is " + within(low)
+		case nine == top:
+			says += "half have " + upTo(half)
+		case nine == half:
+			says += "nine in ten have " + upTo(nine)
+		default:
+			says += "half have " + upTo(half) + ", nine in ten at most " + group(to[nine])
+		}
+		return []string{says + "; the maximum is " + within(top) + "."}
+	}
+}
+
+// topTenth says which share the tenth of the sites with most of something has.
+func topTenth(of string) saying {
+	return func(ts tables) []string {
+		tenth := "tenth of the sites"
+		switch sites := ts.figure("sites"); {
+		case sites < 2:
+			return nil
+		case sites <= 10:
+			tenth = "site"
+		}
+		return figures("", "The "+tenth+" with the most "+of+" has {%share of the "+of+" on the tenth of the sites with most} of them.")(ts)
+	}
+}
+
+// unlessNone says something else if a share of the graph of sites is 0.
+func unlessNone(share, none string, otherwise saying) saying {
+	return func(ts tables) []string {
+		if x := ts.table("site_graph").find("share", share); x != nil && number(x) == 0 {
+			return []string{none}
+		}
+		return otherwise(ts)
 	}
 }
 
@@ -176,15 +236,18 @@ func peak(name, of, noun, are string) saying {
 		for counts[last] == 0 {
 			last--
 		}
-		if counts[top] == whole {
-			return []string{fmt.Sprintf("Of %s, all %s level %s.", many(whole, noun), are, at(top))}
+		switch {
+		case whole == 1:
+			return []string{"The only " + noun + " " + strings.NewReplacer("are", "is", "reach", "reaches", "begin", "begins").Replace(are) + " level " + at(top) + "."}
+		case counts[top] == whole:
+			return []string{"All " + many(whole, noun) + " " + are + " level " + at(top) + "."}
 		}
 		reach := slices.IndexFunc(counts, func(n float64) bool { sum += n; return sum >= .8*whole })
-		says := fmt.Sprintf("Of %s, %s %s level %s, and no more any other", many(whole, noun), percent(counts[top], whole), are, at(top))
+		says := fmt.Sprintf("Of %s, %s %s level %s, and no other level has more", many(whole, noun), percent(counts[top], whole), are, at(top))
 		if reach < last {
-			says += fmt.Sprintf("; %s %s level %s at most", percent(sum, whole), are, at(reach))
+			says += fmt.Sprintf("; %s are at levels up to %s", percent(sum, whole), at(reach))
 		}
-		return []string{says + "; none is beyond level " + at(last) + "."}
+		return []string{says + "; the deepest is level " + at(last) + "."}
 	}
 }
 
@@ -211,15 +274,30 @@ func (l *law) String() string {
 	return fmt.Sprintf("k^-%.2f from %s on", l.parameter, group(l.from))
 }
 
+// badFit is the distance from which on a law is said to fit badly.
+const badFit = .1
+
 // laws says which laws quantities follow.
 func laws(quantities ...string) saying {
 	return func(ts tables) (says []string) {
+		if ts.figure("pages") == 0 {
+			return nil
+		}
+		var none []string
 		for _, q := range quantities {
-			if l := ts.law(q); l == nil {
-				says = append(says, "No law was fitted to the "+q+": there are too few different values.")
-			} else {
-				says = append(says, fmt.Sprintf("The %s law closest to the %s is %s (%s; the shares up to a value differ by %.3f at most).", strings.TrimSuffix(l.kind, " law"), q, l, many(l.values, "value"), math.Ceil(1000*l.distance)/1000))
+			l := ts.law(q)
+			if l == nil {
+				none = append(none, "the "+q)
+				continue
 			}
+			fits := fmt.Sprintf("; the shares up to a value differ by %.3f at most", math.Ceil(1000*l.distance)/1000)
+			if l.distance > badFit {
+				fits = "; it fits badly" + strings.Replace(fits, ";", ":", 1)
+			}
+			says = append(says, fmt.Sprintf("The %s law closest to the %s is %s (%s%s).", strings.TrimSuffix(l.kind, " law"), q, l, many(l.values, "value"), fits))
+		}
+		if none != nil {
+			says = append(says, "No law was fitted to "+wordList(none)+": there are too few different values.")
 		}
 		return says
 	}

@@ -146,9 +146,13 @@ const brief = " summary status lengths depths languages degrees site_pages site_
 // writeText writes a summary, of lines of at most 94 columns.
 func (v *view) writeText(env *command.Env) error {
 	var b strings.Builder
+	told := brief
+	if v.tables.figure("pages")+v.others.figure("pages") == 0 {
+		told = " summary saved entries "
+	}
 	for _, c := range v.chapters() {
 		for _, s := range c.List {
-			if !strings.Contains(brief, " "+s.ID()+" ") {
+			if !strings.Contains(told, " "+s.ID()+" ") {
 				continue
 			}
 			fmt.Fprintln(&b, strings.ToUpper(s.Title))

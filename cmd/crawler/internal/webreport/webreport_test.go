@@ -34,11 +34,11 @@ func sized(n int64, rows int) tables {
 		"scores": "from, pagerank, hub, authority", "site_scores": "from, pagerank, hub, authority, siterank", "pagerank_levels": "depth, pages, sum, cumulative", "site_graph": "figure, number, share",
 		"site_degrees": "from, to, in, out", "linked_sites": "site, linking_sites, links, pages", "components": "size, components", "bowtie": "part, sites, pages, share", "changes": "changes, pages",
 		"intervals": "from, to, pages", "lifetimes": "from, to, pages", "dead": "sites, copies, suspected, gone, share", "saved": "way, requests, bytes, of", "references": "group, extension, links, pages",
-		"media": "depth, links, distinct, repeated_share", "tlds": "tld, own, links, hosts, share", "entries": "depth, visits",
+		"media": "depth, links, distinct, repeated_share", "tlds": "tld, own, links, hosts, share", "entries": "depth, visits", "data": "kind, pages, share", "sites": "site, pages, bytes, pagerank, hub, authority, siterank",
 	}
-	text := map[string]bool{"state": true, "class": true, "type": true, "language": true, "technology": true, "extension": true, "figure": true, "site": true, "part": true, "sites ": true, "way": true, "group": true, "tld": true}
+	text := map[string]bool{"state": true, "class": true, "type": true, "language": true, "technology": true, "extension": true, "figure": true, "site": true, "part": true, "sites ": true, "way": true, "group": true, "tld": true, "kind": true}
 	for _, name := range []string{"states", "status", "types", "lengths", "ages_months", "ages_years", "depths", "languages", "technologies", "site_pages", "site_bytes", "site_depths", "site_ages", "degrees",
-		"length_links", "scores", "site_scores", "pagerank_levels", "site_graph", "site_degrees", "linked_sites", "components", "bowtie", "changes", "intervals", "lifetimes", "dead", "saved", "references", "media", "tlds", "entries"} {
+		"length_links", "scores", "site_scores", "pagerank_levels", "site_graph", "site_degrees", "linked_sites", "components", "bowtie", "changes", "intervals", "lifetimes", "dead", "saved", "references", "media", "tlds", "entries", "data", "sites"} {
 		t := census.Table{Name: name, Source: "R00", Columns: strings.Split(columns[name], ", "), Keys: 1}
 		for i := range rows {
 			var row []any
@@ -157,17 +157,24 @@ func TestSentences(t *testing.T) {
 		want string
 	}{
 		{sizes, nil, "There is no page to count."},
-		{sizes, [][]any{row(1, 1, 1)}, "Of 1 page, each has 1 byte."},
-		{sizes, [][]any{row(0, 0, 0), row(10, 12, 5), row(13, 15, 0)}, "Of 5 pages, each has 10 to 12 bytes."},
-		{sizes, [][]any{row(10, 12, 4), row(13, 15, 4), row(1000, 1258, 2)}, "Of 10 pages, half have at most 15 bytes, nine in ten at most 1,258, and none has more than 1,258."},
+		{sizes, [][]any{row(1, 1, 1)}, "The only page has 1 byte."},
+		{sizes, [][]any{row(0, 0, 3)}, "Each of 3 pages has no bytes."},
+		{sizes, [][]any{row(0, 0, 0), row(10, 12, 5), row(13, 15, 0)}, "Each of 5 pages has 10 to 12 bytes."},
+		{sizes, [][]any{row(1, 1, 1), row(40, 49, 2)}, "Of 3 pages, the minimum is 1 byte; the maximum is 40 to 49 bytes."},
+		{sizes, [][]any{row(0, 0, 19), row(1, 1, 1)}, "Of 20 pages, nine in ten have no bytes; the maximum is 1 byte."},
+		{sizes, [][]any{row(0, 0, 6), row(1, 1, 3), row(2, 2, 1)}, "Of 10 pages, half have no bytes, nine in ten at most 1; the maximum is 2 bytes."},
+		{sizes, [][]any{row(10, 12, 4), row(13, 15, 4), row(1000, 1258, 2)}, "Of 10 pages, half have at most 15 bytes; the maximum is 1,000 to 1,258 bytes."},
 		{levels, nil, "There is no page."},
 		{levels, [][]any{row(0, 0, 0)}, "There is no page."},
-		{levels, [][]any{row(2, 1, 0), row(3, 0, 0)}, "Of 1 page, all are at level 2."},
-		{levels, [][]any{row(0, 1, 0), row(1, 6, 0), row(2, 2, 0), row(7, 1, 0), row(8, 0, 0)}, "Of 10 pages, 60.0 % are at level 1, and no more any other; 90.0 % are at level 2 at most; none is beyond level 7."},
+		{levels, [][]any{row(2, 1, 0), row(3, 0, 0)}, "The only page is at level 2."},
+		{levels, [][]any{row(2, 4, 0), row(3, 0, 0)}, "All 4 pages are at level 2."},
+		{levels, [][]any{row(0, 1, 0), row(1, 6, 0), row(2, 2, 0), row(7, 1, 0), row(8, 0, 0)}, "Of 10 pages, 60.0 % are at level 1, and no other level has more; 90.0 % are at levels up to 2; the deepest is level 7."},
 		{kinds, nil, "There is no page."},
-		{kinds, [][]any{row(0, 1, 4)}, "Of 1 page, 100 % are 4."},
+		{kinds, [][]any{row(0, 1, 4)}, "The only page: 4."},
+		{kinds, [][]any{row(0, 2, 4)}, "All 2 pages are 4."},
 		{kinds, [][]any{row(0, 1, 4), row(0, 1999, 5)}, "Of 2,000 pages, more than 99.9 % are 5 and less than 0.1 % 4."},
 		{kinds, [][]any{row(0, 9, 1), row(0, 8, 2), row(0, 7, 3), row(0, 6, 4), row(0, 5, 5), row(0, 4, 6), row(0, 1, 7)}, "Of 40 pages, 22.5 % are 1, 20.0 % 2, 17.5 % 3, 15.0 % 4, 12.5 % 5 and 12.5 % among 2 more."},
+		{kinds, [][]any{row(0, 1, 1), row(0, 1, 2), row(0, 1, 3), row(0, 1, 4), row(0, 1, 5), row(0, 5, 6)}, "Of 10 pages, 50.0 % are 6, 10.0 % 1, 10.0 % 2, 10.0 % 3, 10.0 % 4 and 10.0 % 5."},
 	} {
 		if got := strings.Join(c.says(lengths(c.rows...)), " "); got != c.want {
 			t.Errorf("%v:\n%s, want\n%s", c.rows, got, c.want)

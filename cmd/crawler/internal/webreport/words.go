@@ -100,8 +100,13 @@ type piece struct {
 	size float64
 }
 
-// shown returns the name of a piece for people.
-func (p piece) shown() string { return cmp.Or(plain(p.name), "(none)") }
+// shown returns the name of a piece for people; by is what the names are.
+func (p piece) shown(by string) string {
+	if p.name == "" || p.name == "none" {
+		return "no " + by
+	}
+	return plain(p.name)
+}
 
 // pieces adds up a column of a table by the names in another one, and returns the sum of all.
 func (t *table) pieces(by, of string) (list []piece, whole float64) {
