@@ -46,6 +46,11 @@ type Manifest struct {
 	// the same path below Base. That is a claim, and worth nothing unless the old address
 	// redirects here.
 	Replaces []string
+
+	// Whole makes the manifest an index: it says where the parts are that describe the whole
+	// site. Then Cursor is zero, Complete is false, and Items are the few items that the index
+	// itself holds. Nil means that the manifest is not in parts.
+	Whole *Whole
 }
 
 const maxReplaces = 16

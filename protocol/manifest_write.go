@@ -36,6 +36,7 @@ func WriteManifest(w io.Writer, m Manifest, items iter.Seq2[Item, error], gone i
 
 type manifestWriter struct {
 	w          io.Writer
+	written    int64 // bytes
 	buf        []byte
 	cur        Item   // the current item; a field, so that it is not allocated for each
 	esc        []byte // its URL, escaped
@@ -89,7 +90,13 @@ func (w *manifestWriter) manifest(m Manifest, items iter.Seq2[Item, error], gone
 		}
 	}
 	w.raw("</rdf:RDF>\n")
-	return w.flush(0)
+	if err := w.flush(0); err != nil {
+		return err
+	}
+	if m.Whole != nil && w.written > MaxIndex {
+		return errLongIndex
+	}
+	return nil
 }
 
 func (w *manifestWriter) head(m Manifest) error {
@@ -147,6 +154,9 @@ func (w *manifestWriter) head(m Manifest) error {
 			return err
 		}
 		w.resource("dcterms:replaces", u)
+	}
+	if m.Whole != nil {
+		return w.whole(&m)
 	}
 	return nil
 }
@@ -291,7 +301,8 @@ func (w *manifestWriter) flush(size int) error {
 	if len(w.buf) < size {
 		return nil
 	}
-	_, err := w.w.Write(w.buf)
+	n, err := w.w.Write(w.buf)
+	w.written += int64(n)
 	w.buf = w.buf[:0]
 	return err
 }
