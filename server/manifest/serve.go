@@ -253,10 +253,6 @@ var errLonger = errors.New("longer than the whole manifest")
 // makeFeed returns the changes from since to the manifest, as a manifest of
 // its own that is not complete; nil if it is longer than the whole one.
 func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *published, since protocol.Cursor) ([]byte, error) {
-	isPublic := s.Public
-	if isPublic == nil {
-		isPublic = func(string) bool { return true }
-	}
 	items, gone := make(map[string]protocol.Item), make(map[string]protocol.Tombstone)
 	var newest time.Time
 	for at := since; at.Seq < st.cursor.Seq; {
@@ -266,7 +262,7 @@ func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *publish
 		}
 		for _, c := range changes {
 			at.Seq, newest = c.Seq, clock.Later(newest, c.At)
-			c, ok := c.Public(isPublic)
+			c, ok := c.Public(s.isPublic)
 			if !ok {
 				continue
 			}
@@ -285,7 +281,7 @@ func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *publish
 	}
 	m := s.Manifest
 	m.Cursor, m.Modified, m.Complete, m.Items = st.cursor, newest, false, len(items)
-	b := limited{most: st.info.Size()}
+	b := limited{most: st.length}
 	err := protocol.WriteManifest(&b, m, func(yield func(protocol.Item, error) bool) {
 		for _, url := range slices.SortedFunc(maps.Keys(items), protocol.Compare) {
 			if !yield(items[url], nil) {
