@@ -55,6 +55,14 @@ type Manifest struct {
 
 const maxReplaces = 16
 
+// At returns the cursor of the site that the manifest describes, with its parts if it is an index.
+func (m *Manifest) At() Cursor {
+	if m.Whole != nil {
+		return m.Whole.Cursor
+	}
+	return m.Cursor
+}
+
 // ErrTruncated is wrapped by the last error of [ManifestReader.Next] for a
 // manifest that says it is complete and is well-formed, but whose number of
 // items differs from its count.

@@ -105,9 +105,9 @@ func (s *Snapshot) Load(j *journal.Journal) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.Path, err)
 		}
-		st.cursor, st.items = head.Cursor, head.Items
-		if w := head.Whole; w != nil {
-			st.cursor, st.items = w.Cursor, w.Items
+		st.cursor, st.items = head.At(), head.Items
+		if head.Whole != nil {
+			st.items = head.Whole.Items
 		}
 	}
 	at := j.Head()
@@ -451,14 +451,6 @@ func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 	return d, nil
 }
 
-// at returns the cursor of what the draft describes.
-func (d *draft) at() protocol.Cursor {
-	if d.m.Whole != nil {
-		return d.m.Whole.Cursor
-	}
-	return d.m.Cursor
-}
-
 // count returns the number of items that it describes.
 func (d *draft) count() int {
 	if d.m.Whole != nil {
@@ -469,7 +461,7 @@ func (d *draft) count() int {
 
 // published describes the file of the draft.
 func (d *draft) published(sum hash.Hash, info os.FileInfo) *published {
-	st := &published{cursor: d.at(), items: d.count(), etag: etagAt(sum, d.at()), info: info, length: info.Size(), checked: true}
+	st := &published{cursor: d.m.At(), items: d.count(), etag: etagAt(sum, d.m.At()), info: info, length: info.Size(), checked: true}
 	if w := d.m.Whole; w != nil {
 		for _, p := range slices.Concat(w.Parts, w.Changed) {
 			st.length += p.Length
