@@ -21,6 +21,9 @@ import (
 // PartsSuffix is added to the name of a manifest for the directory of its parts.
 const PartsSuffix = ".parts"
 
+// DefaultParts is the Parts of a Snapshot in the commands and in Caddy.
+const DefaultParts = 5000
+
 // partsDir returns the directory of the parts.
 func (s *Snapshot) partsDir() string { return s.Path + PartsSuffix }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -515,5 +517,50 @@ func TestLostPartIsMadeAgain(t *testing.T) {
 		}
 		r.write()
 		r.check(what)
+	}
+}
+
+// A part is served for ever, in the content coding that a client prefers, and not once it is gone.
+func TestPartsAreServed(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 500)
+	r.write()
+	get := func(path string, header ...string) *http.Response {
+		req := httptest.NewRequest("GET", path, nil)
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		rec := httptest.NewRecorder()
+		r.snapshot.ServeHTTP(rec, req)
+		return rec.Result()
+	}
+	p := r.head().Whole.Parts[0]
+	path := "/" + strings.TrimPrefix(p.URL, base)
+	for _, name := range []string{"", "gzip", "zstd"} {
+		res := get(path, "Accept-Encoding", name)
+		var z io.ReadCloser = res.Body
+		if name != "" {
+			var err error
+			z, err = coding.NewReader(res.Body)
+			r.must(err)
+		}
+		b, err := io.ReadAll(z)
+		r.must(err)
+		h := res.Header
+		if res.StatusCode != 200 || p.Check(b) != nil || h.Get("Content-Encoding") != name || h.Get("Content-Type") != protocol.ManifestType ||
+			!strings.Contains(h.Get("Cache-Control"), "immutable") || h.Get("Vary") == "" {
+			t.Errorf("%q: status %d, %v", name, res.StatusCode, h)
+		}
+		if res := get(path, "Accept-Encoding", name, "If-None-Match", h.Get("Etag")); res.StatusCode != 304 {
+			t.Errorf("%q: status %d for a part that the client has", name, res.StatusCode)
+		}
+	}
+	if res := get("/robots.rdf"); res.StatusCode != 200 || res.Header.Get("Cache-Control") != "no-cache" {
+		t.Errorf("index: status %d, %v", res.StatusCode, res.Header)
+	}
+	for _, gone := range []string{"/robots.rdf.parts/", "/robots.rdf.parts/x", "/robots.rdf.parts/" + strings.Repeat("0", 64) + ".rdf"} {
+		if res := get(gone); res.StatusCode != 404 {
+			t.Errorf("%s: status %d", gone, res.StatusCode)
+		}
 	}
 }
