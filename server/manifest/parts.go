@@ -119,6 +119,7 @@ func (s *Snapshot) partsDraft(ctx context.Context, j *journal.Journal, v *journa
 		return nil, false, err
 	}
 	d = &draft{m: s.Manifest, items: each(items)}
+	d.m.Cursor, d.m.Complete = protocol.Cursor{}, false
 	d.m.Modified, d.m.Items, d.m.Whole = v.Modified(), len(items), p.now.whole()
 	v.Close()
 	if err := s.parted.disk.sync(); err != nil {
