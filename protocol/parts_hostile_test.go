@@ -276,7 +276,7 @@ func TestHostileParts(t *testing.T) {
 func TestMemoryOfParts(t *testing.T) {
 	s := smallParts()
 	// Page parts of the most bytes, of which each comes from the network anew; they hold little, but long.
-	const pages = 20
+	const pages = 8
 	filler := "<!--" + strings.Repeat("0123456789abcde\n", 60_000) + "-->"
 	s.whole.Parts = nil
 	made := func(i int) []byte {
