@@ -51,7 +51,8 @@ type partsState struct {
 	pages []pagePart
 	old   map[string]oldPart // by file
 
-	swept []string // files with a note in old that are removed
+	named map[string]bool // the files of the parts, once names was called
+	swept []string        // files with a note in old that are removed
 }
 
 func pageKey(first string) string {
@@ -138,15 +139,14 @@ func (st *partsState) store(j *journal.Journal, was *partsState) error {
 
 // names reports whether a file of the directory is a part, or was one and is not removed yet.
 func (st *partsState) names(name string) bool {
-	if _, ok := st.old[name]; ok {
-		return true
-	}
-	for p := range st.parts() {
-		if fileName(p.Digest) == name {
-			return true
+	if st.named == nil {
+		st.named = make(map[string]bool)
+		for p := range st.parts() {
+			st.named[fileName(p.Digest)] = true
 		}
 	}
-	return false
+	_, old := st.old[name]
+	return old || st.named[name]
 }
 
 // isNone reports whether the state says that there is no manifest in parts.
@@ -194,12 +194,12 @@ func (st *partsState) parts() iter.Seq[*protocol.Part] {
 // oldest returns the files to remove now: those whose time has come, and the oldest beyond a quarter of the whole.
 func (st *partsState) oldest(now time.Time) (files []string) {
 	files = slices.SortedFunc(maps.Keys(st.old), func(a, b string) int { return st.old[a].Until.Compare(st.old[b].Until) })
-	left := int64(0)
+	left, most := int64(0), st.length()/4
 	for _, o := range st.old {
 		left += o.Length
 	}
 	for i, name := range files {
-		if o := st.old[name]; o.Until.After(now) && left <= st.length()/4 {
+		if o := st.old[name]; o.Until.After(now) && left <= most {
 			return files[:i]
 		}
 		left -= st.old[name].Length

@@ -408,6 +408,15 @@ func TestThresholdIsCrossedBothWays(t *testing.T) {
 	inParts("above again", true)
 	r.open(0)
 	inParts("with parts switched off", false)
+	r.open(200)
+	inParts("with parts switched on", true)
+	r.must(r.journal.Close())
+	r.must(os.Remove(filepath.Join(r.dir, "state")))
+	r.journal = nil
+	r.open(0)
+	r.fill(0, 300)
+	r.must(r.journal.EndBaseline())
+	inParts("with the state lost, and parts switched off", false)
 }
 
 // One edit adds a change part and leaves every page part alone; many edits are folded into page parts in the end.

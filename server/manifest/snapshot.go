@@ -44,6 +44,9 @@ type Snapshot struct {
 	// Parts is the number of items from which the manifest is an index, with parts in the directory that has the name
 	// of the file and PartsSuffix: then an edit costs what changed, not a file of all items. A site that has parts
 	// keeps them until it has less than half as many items. Zero means one file, however many items there are.
+	//
+	// What Public forbids without a change of the journal, which the next scan makes, disappears only from parts that
+	// are written anew; a page that is gone from the journal and not public disappears from all of them at once.
 	Parts int
 
 	// Now is the clock for the removal of old parts, time.Now if nil.
