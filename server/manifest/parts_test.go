@@ -452,6 +452,41 @@ func TestEditsCostWhatChanged(t *testing.T) {
 	}
 }
 
+// A fold that touches more page parts than one pass rewrites goes on in the next passes, each of which publishes an
+// index that is right, until it is done.
+func TestFoldOfManyParts(t *testing.T) {
+	r := newRig(t, 100)
+	r.snapshot.SmallParts(3, 400)
+	r.fill(0, 1000)
+	r.write()
+	first := r.head().Whole
+	if len(first.Parts) < 200 {
+		t.Fatalf("%d parts: the test is too weak", len(first.Parts))
+	}
+	for n := range 7 {
+		var steps []journal.Step
+		for i := range 60 {
+			steps = append(steps, create(page((60*n+i)*2, fmt.Sprint("edit ", n))))
+		}
+		r.append(steps...)
+		r.write()
+		r.check(fmt.Sprint("edit ", n))
+	}
+	kept, entries := 0, 0
+	w := r.head().Whole
+	for _, p := range first.Parts {
+		if slices.ContainsFunc(w.Parts, func(o protocol.Part) bool { return o.Digest == p.Digest }) {
+			kept++
+		}
+	}
+	for _, p := range w.Changed {
+		entries += p.Items
+	}
+	if rewritten := len(first.Parts) - kept; rewritten <= 64 || entries > 200 {
+		t.Errorf("%d parts were rewritten, %d entries are left in change parts", rewritten, entries)
+	}
+}
+
 // What no change tells, such as an importance, is published within the hour, and leaves what is not touched as it is.
 func TestQuietChangesArePublished(t *testing.T) {
 	r := newRig(t, 100)
