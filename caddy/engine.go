@@ -82,7 +82,7 @@ func (e *engine) wire() error {
 	e.forms = forms.New(on, forms.Site{Base: e.Base, State: e.State, Inventory: e.docroot, Docroot: e.docroot, Journal: e.journal,
 		Evidence: shown, Where: new(cel.Expressions).Compile, Log: e.log})
 	inv := e.forms.Inventory
-	snapshot := &manifest.Snapshot{Path: e.Out, Manifest: doors.Describe(e.Base), Public: inv.Public}
+	snapshot := &manifest.Snapshot{Path: e.Out, Manifest: doors.Describe(e.Base), Public: inv.Public, Parts: manifest.DefaultParts}
 	e.publisher = &server.Publisher{Inventory: inv, Journal: e.journal, Snapshot: snapshot, Log: e.log}
 	if e.publisher.Pace.Grace = time.Duration(e.Grace); e.Heal {
 		e.publisher.Pages.Healer = e.docroot

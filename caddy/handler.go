@@ -26,6 +26,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/doors"
 )
 
 // Caddy finds modules by what they register when the program starts.
@@ -127,7 +128,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 // isDoor reports whether requests for a path are for the site's doors.
 func (h *Handler) isDoor(path string) bool {
 	below, ok := strings.CutPrefix(path, h.doors)
-	return ok && (below == "robots.rdf" || below == protocol.DiscoveryPath || strings.HasPrefix(below, "parley/")) || path == "/"+protocol.DiscoveryPath
+	return ok && doors.IsDoor(below) || path == "/"+protocol.DiscoveryPath
 }
 
 // ServeHTTP serves the doors, and leaves everything else to the next handler.

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // options are those of the notifier that a site needs; what they mean is there. Base and Docroot are required.
@@ -97,6 +98,6 @@ func (o *options) check() (err error) {
 func (o *options) site(j *server.Journal, log *slog.Logger) *server.Site {
 	s := &server.Site{Docroot: o.Docroot, Base: o.Base, Journal: j, Features: forms.ReadFeatures(maintext.Masks{}), Log: log}
 	f := &s.Files
-	f.Include, f.Exclude, f.CleanURLs, f.Own = o.Include, o.Exclude, o.CleanURLs, []string{o.State, o.Out}
+	f.Include, f.Exclude, f.CleanURLs, f.Own = o.Include, o.Exclude, o.CleanURLs, []string{o.State, o.Out, o.Out + manifest.PartsSuffix}
 	return s
 }

@@ -46,13 +46,27 @@ type Manifest struct {
 	// the same path below Base. That is a claim, and worth nothing unless the old address
 	// redirects here.
 	Replaces []string
+
+	// Whole makes the manifest an index: it says where the parts are that describe the whole
+	// site. Then Cursor is zero, Complete is false, and Items are the few items that the index
+	// itself holds. Nil means that the manifest is not in parts.
+	Whole *Whole
 }
 
 const maxReplaces = 16
 
+// At returns the cursor of the site that the manifest describes, with its parts if it is an index.
+func (m *Manifest) At() Cursor {
+	if m.Whole != nil {
+		return m.Whole.Cursor
+	}
+	return m.Cursor
+}
+
 // ErrTruncated is wrapped by the last error of [ManifestReader.Next] for a
 // manifest that says it is complete and is well-formed, but whose number of
-// items differs from its count.
+// items differs from its count; and by that of [Whole.Snapshot] and
+// [Whole.ChangesAfter] for parts whose numbers differ from those of the index.
 var ErrTruncated = errors.New("manifest's number of items differs from its stated count")
 
 // ErrLimit is wrapped by errors that say that a manifest, or other input, exceeds a limit.

@@ -24,8 +24,8 @@ type channel struct {
 
 // parse reads the channel to its end. It skips the table of contents, which
 // grows with the number of items; every other child is parsed as a small tree.
-// url is that of the manifest.
-func (c *channel) parse(x *document, url string) error {
+// url is that of the manifest; origin, if set, is the only one allowed, with a slash.
+func (c *channel) parse(x *document, url, origin string) error {
 	c.read = true
 	about := x.rdfAttr("about")
 	h := headDraft{m: &c.head}
@@ -50,6 +50,12 @@ func (c *channel) parse(x *document, url string) error {
 			}
 			continue
 		}
+		if x.Is(nsParley, "whole") {
+			if err := h.readWhole(x, url); err != nil {
+				return fmt.Errorf("p:whole: %w", err)
+			}
+			continue
+		}
 		el, n, err := x.element(left)
 		if err != nil {
 			return fmt.Errorf("channel: %w", err)
@@ -59,8 +65,7 @@ func (c *channel) parse(x *document, url string) error {
 			c.exts = append(c.exts, el)
 		}
 	}
-	h.finish()
-	return nil
+	return h.finish(origin)
 }
 
 // element reads the current element to its end as a tree of at most max
@@ -90,6 +95,7 @@ type headDraft struct {
 	hasSeq,
 	complete,
 	stated bool // p:complete was present
+	whole *Whole
 }
 
 // take processes a child of the channel, and reports whether it is known.
@@ -119,13 +125,13 @@ func (h *headDraft) take(el *etree.Element, base string) bool {
 	case nsParley + " complete":
 		h.complete, h.stated = text == "true", true
 	case nsParley + " stream":
-		m.Stream, _ = canonicalURL(base, rdfResource(el), doorSchemes...)
+		m.Stream, _ = canonicalURL(base, rdfAttribute(el, "resource"), doorSchemes...)
 	case nsParley + " changes":
-		m.Changes, _ = canonicalURL(base, rdfResource(el), doorSchemes...)
+		m.Changes, _ = canonicalURL(base, rdfAttribute(el, "resource"), doorSchemes...)
 	case nsParley + " discovery":
-		m.Discovery, _ = canonicalURL(base, rdfResource(el), "http", "https")
+		m.Discovery, _ = canonicalURL(base, rdfAttribute(el, "resource"), "http", "https")
 	case nsTerms + " replaces":
-		if u, err := canonicalURL(base, rdfResource(el), "http", "https"); err == nil && len(m.Replaces) < maxReplaces {
+		if u, err := canonicalURL(base, rdfAttribute(el, "resource"), "http", "https"); err == nil && len(m.Replaces) < maxReplaces {
 			m.Replaces = append(m.Replaces, u)
 		}
 	default:
@@ -134,10 +140,10 @@ func (h *headDraft) take(el *etree.Element, base string) bool {
 	return true
 }
 
-// rdfResource returns the rdf:resource attribute of a property.
-func rdfResource(el *etree.Element) string {
+// rdfAttribute returns an RDF attribute, whichever spelling of the namespace it has.
+func rdfAttribute(el *etree.Element, local string) string {
 	for _, a := range el.Attr {
-		if uri := a.NamespaceURI(); a.Key == "resource" && (uri == nsRDF || uri == nsRDFLoose) {
+		if uri := a.NamespaceURI(); a.Key == local && (uri == nsRDF || uri == nsRDFLoose) {
 			return a.Value
 		}
 	}
@@ -151,7 +157,7 @@ func latest(t *time.Time, rank *int, text string, with int) {
 	}
 }
 
-func (h *headDraft) finish() {
+func (h *headDraft) finish(origin string) error {
 	m := h.m
 	if h.about != "" {
 		m.URL = h.about
@@ -159,9 +165,23 @@ func (h *headDraft) finish() {
 	if m.Base = h.link; m.Base == "" {
 		m.Base, _ = CanonicalURL(m.URL, "./") // figure 6.5 has nothing better
 	}
+	if h.whole != nil && (h.complete || h.epoch != "" || h.hasSeq) {
+		return errOwnCursor
+	}
 	if validEpoch(h.epoch) && h.hasSeq {
 		m.Cursor = Cursor{h.epoch, h.seq}
 	}
 	m.Complete = h.complete && m.Items >= 0
 	m.headTexts()
+	switch {
+	case h.whole == nil:
+		return nil
+	case !strings.HasPrefix(m.URL, origin):
+		return fmt.Errorf("p:whole: the parts of %.200s are not of the origin %.200s", m.URL, origin)
+	}
+	if err := h.whole.check(m.URL); err != nil {
+		return fmt.Errorf("p:whole: %w", err)
+	}
+	m.Whole = h.whole
+	return nil
 }

@@ -47,6 +47,7 @@ type Record struct {
 
 const (
 	maxItemsDefault = 10_000_000
+	maxBytesDefault = 4 << 30
 	maxExtensions   = 64 << 10 // bytes of one entry's
 	keptErrors      = 20
 )
@@ -179,6 +180,9 @@ func (r *ManifestReader) read() (Record, bool, error) {
 		if err != nil {
 			return Record{}, false, err
 		}
+		if r.channel.head.Whole != nil && r.x.Offset() > MaxIndex {
+			return Record{}, false, errLongIndex
+		}
 		if k != xmlpull.Start {
 			continue
 		}
@@ -204,7 +208,7 @@ func (r *ManifestReader) read() (Record, bool, error) {
 			}
 			return rec, err == nil && unusable == nil, err
 		case r.x.Is(nsRSS, "channel") && !r.channel.read:
-			if err = r.channel.parse(&r.x, r.o.URL); err == nil && r.channel.only {
+			if err = r.channel.parse(&r.x, r.o.URL, r.entry.origin); err == nil && r.channel.only {
 				err = io.EOF
 			}
 		default:

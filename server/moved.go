@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -85,7 +84,7 @@ func moveDeletions(j *Journal, from, to string) error {
 }
 
 // openFormer opens the manifest that is published at a former base, where Base has none yet.
-func openFormer(ctx context.Context, o JournalOptions) (*os.File, error) {
+func openFormer(ctx context.Context, o JournalOptions) (*publishedFile, error) {
 	name, ok := strings.CutPrefix(o.Published, o.Base)
 	for _, former := range o.Former {
 		o.Published = former + name

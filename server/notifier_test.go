@@ -256,6 +256,28 @@ func TestManifestDoor(t *testing.T) {
 	}
 }
 
+// The parts of a manifest are below its URL.
+func TestPartsDoor(t *testing.T) {
+	s := newSite(t)
+	s.pub.Snapshot.Parts = 1
+	s.write("b.html", "new")
+	s.turn()
+	head, items, _ := s.manifest()
+	if head.Whole == nil || len(items) != s.journal.Len() {
+		t.Fatalf("%+v, %v", head, items)
+	}
+	for _, p := range head.Whole.Parts {
+		path := "/" + strings.TrimPrefix(p.URL, base)
+		resp, body := s.get(path)
+		if resp.StatusCode != 200 || p.Check([]byte(body)) != nil {
+			t.Errorf("%s: status %d", path, resp.StatusCode)
+		}
+		if resp, _ := s.get(path + "x"); resp.StatusCode != 404 {
+			t.Errorf("%sx: status %d", path, resp.StatusCode)
+		}
+	}
+}
+
 // A client that keeps sending requests and reads nothing, or never ends a body, is cut off.
 func TestDoorsIdleClients(t *testing.T) {
 	s := newSite(t, func(n *doors.Notifier) { n.Limits.WriteWait = 100 * time.Millisecond })

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/stat"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // A Journal holds the changes that a site has reported, in order, and what it offers
@@ -174,7 +177,7 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, base string, 
 		log.Warn("published manifest cannot be read: a new epoch begins, to be safe", "published", o.Published, "err", err)
 		return j.Renew(ctx, nil)
 	}
-	at, was := j.Head(), head.Cursor
+	at, was := j.Head(), head.At()
 	continues := !was.IsZero() && was.Epoch == at.Epoch && was.Seq <= at.Seq
 	switch {
 	case o.Strict && !fresh && !(was == at && marked):
@@ -187,10 +190,10 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, base string, 
 	case continues:
 		return nil
 	}
-	if head.Complete {
-		err := j.Renew(ctx, itemsOf(f, base, clock.Now(o.Now)))
+	if head.Complete || head.Whole != nil {
+		err := j.Renew(ctx, itemsOf(f.records(ctx, &head, base), base, clock.Now(o.Now)))
 		if err == nil {
-			log.Info("a new epoch begins with the items of the published manifest", "published", was.String(), "state", at.String(), "items", head.Items)
+			log.Info("a new epoch begins with the items of the published manifest", "published", was.String(), "state", at.String(), "items", j.Len())
 			// A complete manifest is a complete description: any difference that the
 			// next scan finds is a change, and is reported as one.
 			return j.EndBaseline()
@@ -213,24 +216,14 @@ func checkEpoch(ctx context.Context, j *Journal, o JournalOptions, base string, 
 	return j.Renew(ctx, nil)
 }
 
-// itemsOf yields the items of a manifest from its beginning. It ends with an
+// itemsOf yields the items among the records of a manifest. It ends with an
 // error at an item that a journal of this site cannot hold. A modified after
 // now becomes now: modified never goes back, so a future one would stay for ever.
-func itemsOf(f io.ReadSeeker, base string, now time.Time) iter.Seq2[protocol.Item, error] {
+func itemsOf(records iter.Seq2[protocol.Record, error], base string, now time.Time) iter.Seq2[protocol.Item, error] {
 	return func(yield func(protocol.Item, error) bool) {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			yield(protocol.Item{}, err)
-			return
-		}
 		last := ""
-		r := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"})
-		for {
-			rec, err := r.Next()
-			switch n, _ := r.Skipped(); {
-			case err == io.EOF && n == 0:
-				return
-			case err == io.EOF:
-				err = fmt.Errorf("%d entries cannot be used", n)
+		for rec, err := range records {
+			switch {
 			case err != nil:
 			case rec.Gone != nil:
 				continue
@@ -255,11 +248,77 @@ func (o *JournalOptions) log() *slog.Logger { return cmp.Or(o.Log, slog.New(slog
 // MaxManifest is the size in bytes beyond which a published manifest is not fetched.
 const MaxManifest = 4 << 30
 
+// A publishedFile is a published manifest, at the place from which it came: a file or a URL.
+type publishedFile struct {
+	*os.File
+	from string
+	web  fetch.Client
+}
+
+// records yields the records of a manifest with the given head, those of its parts if it is an index.
+func (f *publishedFile) records(ctx context.Context, head *protocol.Manifest, base string) iter.Seq2[protocol.Record, error] {
+	o := protocol.ManifestOptions{URL: base + "robots.rdf"}
+	if head.Whole != nil {
+		return head.Whole.Snapshot(func(p *protocol.Part) ([]byte, error) { return f.part(ctx, head, p) }, o)
+	}
+	return func(yield func(protocol.Record, error) bool) {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			yield(protocol.Record{}, err)
+			return
+		}
+		for r := protocol.NewManifestReader(f, o); ; {
+			rec, err := r.Next()
+			if n, _ := r.Skipped(); err == io.EOF && n == 0 {
+				return
+			} else if err == io.EOF {
+				err = fmt.Errorf("%d entries cannot be used", n)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// part returns the content of a part, which is where the manifest is.
+func (f *publishedFile) part(ctx context.Context, head *protocol.Manifest, p *protocol.Part) ([]byte, error) {
+	if !isHTTP(f.from) {
+		file, err := stat.Open(filepath.Join(f.from+manifest.PartsSuffix, path.Base(p.URL)))
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return io.ReadAll(io.LimitReader(file, protocol.MaxPart+1))
+	}
+	dir, err := protocol.CanonicalURL(head.URL, "./")
+	if err != nil {
+		return nil, err
+	}
+	here, err := protocol.CanonicalURL(f.from, "./")
+	if err != nil {
+		return nil, err
+	}
+	a, err := f.web.Get(ctx, here+strings.TrimPrefix(p.URL, dir), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close()
+	if !a.OK() {
+		return nil, fmt.Errorf("part %s: server answered %s", p.URL, a.Says())
+	}
+	return io.ReadAll(io.LimitReader(a, protocol.MaxPart+1))
+}
+
+func isHTTP(name string) bool {
+	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
+}
+
 // openPublished opens the published manifest. Its error wraps fs.ErrNotExist only
 // if there certainly is none.
-func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
-	if !strings.HasPrefix(o.Published, "http://") && !strings.HasPrefix(o.Published, "https://") {
-		return stat.Open(o.Published)
+func openPublished(ctx context.Context, o JournalOptions) (*publishedFile, error) {
+	if !isHTTP(o.Published) {
+		f, err := stat.Open(o.Published)
+		return &publishedFile{File: f, from: o.Published}, err
 	}
 	c := fetch.Client{Agent: "parley", Timeout: 10 * time.Minute, MaxBytes: MaxManifest, Redirects: 10}
 	if o.HTTP != nil {
@@ -291,5 +350,5 @@ func openPublished(ctx context.Context, o JournalOptions) (*os.File, error) {
 		f.Close()
 		return nil, err
 	}
-	return f, nil
+	return &publishedFile{File: f, from: o.Published, web: c}, nil
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -73,45 +74,56 @@ func TestEpoch(t *testing.T) {
 			w.open()
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			long := w.now.Add(-1000 * time.Hour)
-			w.put("a.html", "1", long)
-			w.put("b.html", "1", long)
-			w.turn()
-			w.pass(time.Hour)
-			w.write("a.html", "2")
-			w.turn()
-			w.write("c.html", "2")
-			w.turn()
-			was := w.journal.Head()
-			if was.Seq != 2 {
-				t.Fatalf("head is %v", was)
+		for _, parts := range []int{0, 1} {
+			if parts > 0 && strings.Contains(name, "no cursor") {
+				continue // it is no index without one
 			}
-			w.pass(time.Hour)
-			story.do(w)
-			w.restart()
-			if now := w.journal.Head(); !now.IsZero() && (now.Epoch != was.Epoch) != story.renewed {
-				t.Errorf("head is %v, was %v", now, was)
-			}
-			if story.seeded && (!w.journal.Whole() || w.journal.Len() != 3) {
-				t.Errorf("the journal is whole: %v, with %d items", w.journal.Whole(), w.journal.Len())
-			}
-			w.turn()
-			w.wantPresent()
-			now := w.journal.Head()
-			if (now.Epoch != was.Epoch) != story.renewed {
-				t.Errorf("head is %v, was %v", now, was)
-			}
-			e, _, err := w.journal.Get(base + "b.html")
-			w.must(err)
-			if !e.Item.Modified.Equal(long) {
-				t.Errorf("b.html was modified %v, not %v", e.Item.Modified, long)
-			}
-			if m, _, _ := w.manifest(); m.Cursor != now {
-				t.Errorf("the manifest is at %v, not %v", m.Cursor, now)
-			}
-		})
+			t.Run(fmt.Sprintf("%s, parts from %d", name, parts), func(t *testing.T) {
+				testEpoch(t, parts, story.do, story.renewed, story.seeded)
+			})
+		}
+	}
+}
+
+func testEpoch(t *testing.T, parts int, do func(*world), renewed, seeded bool) {
+	w := newWorld(t)
+	w.parts = parts
+	w.restart()
+	long := w.now.Add(-1000 * time.Hour)
+	w.put("a.html", "1", long)
+	w.put("b.html", "1", long)
+	w.turn()
+	w.pass(time.Hour)
+	w.write("a.html", "2")
+	w.turn()
+	w.write("c.html", "2")
+	w.turn()
+	was := w.journal.Head()
+	if was.Seq != 2 {
+		t.Fatalf("head is %v", was)
+	}
+	w.pass(time.Hour)
+	do(w)
+	w.restart()
+	if now := w.journal.Head(); !now.IsZero() && (now.Epoch != was.Epoch) != renewed {
+		t.Errorf("head is %v, was %v", now, was)
+	}
+	if seeded && (!w.journal.Whole() || w.journal.Len() != 3) {
+		t.Errorf("the journal is whole: %v, with %d items", w.journal.Whole(), w.journal.Len())
+	}
+	w.turn()
+	w.wantPresent()
+	now := w.journal.Head()
+	if (now.Epoch != was.Epoch) != renewed {
+		t.Errorf("head is %v, was %v", now, was)
+	}
+	e, _, err := w.journal.Get(base + "b.html")
+	w.must(err)
+	if !e.Item.Modified.Equal(long) {
+		t.Errorf("b.html was modified %v, not %v", e.Item.Modified, long)
+	}
+	if m, _, _ := w.manifest(); m.Cursor != now {
+		t.Errorf("the manifest is at %v, not %v", m.Cursor, now)
 	}
 }
 
@@ -171,8 +183,13 @@ func TestPublishedManifestOfAnotherSite(t *testing.T) {
 	}
 }
 
-func TestPublishedByURL(t *testing.T) {
+func TestPublishedByURL(t *testing.T)        { testPublishedByURL(t, 0) }
+func TestPublishedInPartsByURL(t *testing.T) { testPublishedByURL(t, 1) }
+
+func testPublishedByURL(t *testing.T, parts int) {
 	w := newWorld(t)
+	w.parts = parts
+	w.restart()
 	w.write("a.html", "1")
 	w.turn()
 	status := 200
@@ -181,7 +198,7 @@ func TestPublishedByURL(t *testing.T) {
 			rw.WriteHeader(status)
 			return
 		}
-		http.ServeFile(rw, r, w.out())
+		http.FileServer(http.Dir(w.dir)).ServeHTTP(rw, r)
 	}))
 	defer srv.Close()
 	open := func(path string) *server.Journal {

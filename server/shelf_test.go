@@ -192,6 +192,7 @@ type world struct {
 	at      protocol.Cursor // what told has returned so far
 	alone   bool            // of running: the Publisher ends before the story
 	atEnd   func()          // of running: called when the Publisher has ended
+	parts   int             // see manifest.Snapshot
 }
 
 func newWorld(t *testing.T) *world {
@@ -241,7 +242,7 @@ func (w *world) open() {
 	w.must(err)
 	w.journal = j
 	w.pub = &server.Publisher{Inventory: w.shelf, Journal: j, Now: w.clock,
-		Snapshot: &manifest.Snapshot{Path: w.out(), Manifest: doors.Describe(base), Public: w.Public}}
+		Snapshot: &manifest.Snapshot{Path: w.out(), Manifest: doors.Describe(base), Public: w.Public, Parts: w.parts, Now: w.clock}}
 }
 
 // restart simulates a new process with the same state.

@@ -25,27 +25,44 @@ func (w *world) turn() inventory.Report {
 	return rep
 }
 
-// manifest reads the published file back.
+// manifest reads the published file back, with its parts.
 func (w *world) manifest() (protocol.Manifest, map[string]protocol.Digest, []protocol.Tombstone) {
 	w.Helper()
 	f, err := os.Open(w.out())
 	w.must(err)
 	defer f.Close()
-	r := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"})
 	items := map[string]protocol.Digest{}
 	var gone []protocol.Tombstone
-	for {
-		rec, err := r.Next()
-		if err == io.EOF {
-			return r.Head(), items, gone
-		}
-		w.must(err)
+	add := func(rec protocol.Record) {
 		if rec.Gone != nil {
 			gone = append(gone, *rec.Gone)
 		} else {
 			items[rec.Item.URL] = rec.Item.Digest
 		}
 	}
+	for r := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"}); ; {
+		rec, err := r.Next()
+		if err == io.EOF {
+			head := r.Head()
+			if head.Whole == nil {
+				return head, items, gone
+			}
+			clear(items)
+			for rec, err := range head.Whole.Snapshot(w.part, protocol.ManifestOptions{}) {
+				w.must(err)
+				add(rec)
+			}
+			head.Cursor, head.Complete, head.Items = head.At(), true, head.Whole.Items
+			return head, items, nil
+		}
+		w.must(err)
+		add(rec)
+	}
+}
+
+// part reads a part of the manifest.
+func (w *world) part(p *protocol.Part) ([]byte, error) {
+	return os.ReadFile(filepath.Join(w.dir, strings.TrimPrefix(p.URL, base)))
 }
 
 func TestManifestEqualsJournal(t *testing.T) {

@@ -3,6 +3,7 @@
 //
 //	go run ./bench/manifest            # one million items
 //	go run ./bench/manifest -n 100000  # a shorter run
+//	go run ./bench/manifest -edits 300 # what an edit costs in a manifest of one file, and in parts
 //
 // Rounds are interleaved, and the best of each side counts: other load on the machine can only slow a round
 // down. Peak memory is measured in processes that do nothing else.
@@ -31,6 +32,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manifest", flag.ContinueOnError)
 	n := flags.Int("n", 1_000_000, "items")
 	rounds := flags.Int("rounds", 3, "rounds of each measurement")
+	edits := flags.Int("edits", 0, "instead, measure this many edits, the manifest being written after each")
 	only := flags.String("only", "", "internal: measure only the memory of one side: read or write")
 	file := flags.String("file", "", "internal: manifest that -only reads")
 	if err := flags.Parse(args); err != nil {
@@ -38,6 +40,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *n < 1 || *rounds < 1 {
 		return errors.New("-n and -rounds must be at least 1")
+	}
+	if *edits > 0 {
+		return edit(ctx, *n, *edits, out)
 	}
 	if *only != "" {
 		return alone(*only, *file, *n, out)

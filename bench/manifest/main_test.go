@@ -25,3 +25,14 @@ func TestSidesAgree(t *testing.T) {
 		t.Errorf("theirs: %d items, %v", got, err)
 	}
 }
+
+// The bench of edits runs to its end.
+func TestEdits(t *testing.T) {
+	var out bytes.Buffer
+	if err := edit(t.Context(), 300, 3, &out); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 5 {
+		t.Errorf("%d lines:\n%s", n, &out)
+	}
+}

@@ -97,7 +97,7 @@ func (d *deliveries) doors(n *doors.Notifier, base string) http.Handler {
 		if ours && below == "robots.rdf" && d.Pages.Redirect(w, r) { // crawlers believe in a move of the site only if it is redirected, too
 			return
 		}
-		if !ours || below == "robots.rdf" || strings.HasPrefix(below, "parley/") || below == protocol.DiscoveryPath || r.URL.Path == "/"+protocol.DiscoveryPath {
+		if !ours || doors.IsDoor(below) || r.URL.Path == "/"+protocol.DiscoveryPath {
 			n.ServeHTTP(w, r)
 			return
 		}

@@ -188,7 +188,7 @@ func (d *doctor) manifest(ctx context.Context) {
 	if want.IsZero() {
 		want = d.status.Head // rdfgen ends when it has written the manifest
 	}
-	switch at := head.Cursor; {
+	switch at := head.At(); {
 	case err != nil:
 		d.add("robots.rdf", fault, url+": "+err.Error(), fix)
 	case want.IsZero():

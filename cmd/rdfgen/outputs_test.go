@@ -63,6 +63,46 @@ func TestEachOutputWorksAlone(t *testing.T) {
 	}
 }
 
+// A big site has its manifest in parts, whose directory is not published; --one-file brings the one file back.
+func TestManifestInParts(t *testing.T) {
+	d := newDesk(t, "a.html", "b.html", "c.html")
+	out := d.path("public/robots.rdf")
+	flags := []string{"--state", d.path("state"), "--out", out, "--include", "**", "--precompress"}
+	d.run(0, append(flags, "--parts", "3")...)
+	d.has("public/robots.rdf", "<p:whole ")
+	d.write("a.html", "the page changed")
+	d.run(0, append(flags, "--parts", "3")...)
+	f, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	head, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: "https://example.org/robots.rdf"})
+	if err != nil || head.Whole == nil || head.Whole.Items != 3 || head.Whole.Cursor.Seq != 1 {
+		t.Fatalf("%+v, %v", head.Whole, err)
+	}
+	n := 0
+	for rec, err := range head.Whole.Snapshot(func(p *protocol.Part) ([]byte, error) {
+		return os.ReadFile(d.path("public/" + strings.TrimPrefix(p.URL, "https://example.org/")))
+	}, protocol.ManifestOptions{}) {
+		if n++; err != nil || !strings.HasSuffix(rec.Item.URL, ".html") {
+			t.Error(rec.Item.URL, err)
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d pages", n)
+	}
+	d.run(0, append(flags, "--one-file")...)
+	d.has("public/robots.rdf", "<p:complete>true")
+	d.has("public/robots.rdf.gz", "")
+	if _, err := os.Stat(out + ".parts"); !os.IsNotExist(err) {
+		t.Errorf("the parts are still there: %v", err)
+	}
+	if _, said := d.run(2, append(flags, "--one-file", "--parts", "3")...); !strings.Contains(said, "--one-file and --parts 3") {
+		t.Errorf("stderr: %s", said)
+	}
+}
+
 // Files that are not pages (the outputs themselves, the key) are not published, whatever is included.
 func TestOutputsAreNotPublishedAsPages(t *testing.T) {
 	var asked atomic.Int64

@@ -277,7 +277,7 @@ func liveCursor(ctx context.Context, url string, left time.Duration) (protocol.C
 		return protocol.Cursor{}, errors.New("server answered " + a.Says())
 	}
 	head, err := protocol.ReadManifestHead(a, protocol.ManifestOptions{URL: url})
-	return head.Cursor, err
+	return head.At(), err
 }
 
 // A receiver is an engine, a hub, a command or a webhook.

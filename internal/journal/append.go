@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -106,14 +107,15 @@ type turn struct {
 	at    time.Time // of the changes: never before that of earlier ones
 	steps int
 	dirty bool
+	quiet bool // an Item has changed without a change that subscribers get
 
-	items, held, changes, gone, graves *bbolt.Bucket
+	items, held, changes, gone, graves, notes *bbolt.Bucket
 }
 
 func newTurn(tx *bbolt.Tx, m *meta, now time.Time) *turn {
 	t := &turn{m: m, now: now, at: toMilli(now),
 		items: tx.Bucket(itemsBuckets[m.slot]), held: tx.Bucket(heldBucket), changes: tx.Bucket(changesBucket),
-		gone: tx.Bucket(goneBucket), graves: tx.Bucket(gravesBucket)}
+		gone: tx.Bucket(goneBucket), graves: tx.Bucket(gravesBucket), notes: tx.Bucket(notesBucket)}
 	if t.at.Before(m.last) {
 		t.at = m.last
 	}
@@ -133,6 +135,9 @@ func (t *turn) finish(o *Options) error {
 		return errNothing
 	}
 	t.m.revision++
+	if t.quiet {
+		return t.notes.Put([]byte(QuietNote), appendNote(nil, QuietNote, strconv.AppendUint(nil, t.m.revision, 10)))
+	}
 	return nil
 }
 
@@ -175,6 +180,7 @@ func (t *turn) take(s Step) error {
 	switch s.Op {
 	case "":
 		e.Item = besides(old.Item, e.Item)
+		t.quiet = t.quiet || e.Item != old.Item
 		return t.put(key, e, &old)
 	case protocol.Create:
 		err = t.put(key, e, nil)

@@ -169,6 +169,10 @@ func (j *Journal) Revision() uint64 {
 // Revision returns the journal's Revision at the moment of the view.
 func (v *View) Revision() uint64 { return v.m.revision }
 
+// QuietNote is the key of the journal's own note. Its value is another one whenever an Item has changed without a change
+// that subscribers get: in its importance, or in what else stands beside the bytes.
+const QuietNote = "journal/quiet"
+
 // Gone returns the tombstone of a URL, and false if there is none.
 func (j *Journal) Gone(url string) (protocol.Tombstone, bool, error) {
 	floor := j.Floor().Seq

@@ -213,6 +213,32 @@ func TestRevision(t *testing.T) {
 	check(t, "revision of a view", v.Revision(), j.Revision())
 }
 
+// The journal's own note shows whether an item has changed without a change for followers.
+func TestQuietNote(t *testing.T) {
+	j, _ := begin(t, nil, "a", "b")
+	last := notesOf(t, j, journal.QuietNote)
+	moved := func(what string, want bool) {
+		t.Helper()
+		now := notesOf(t, j, journal.QuietNote)
+		if (now != last) != want {
+			t.Errorf("after %s: %q, before %q", what, now, last)
+		}
+		last = now
+	}
+	take(t, j, update("a", "second a"), remove("b"))
+	moved("changes", false)
+	take(t, j, note("a", "another stamp", time.Time{}))
+	moved("a stamp", false)
+	for _, importance := range []protocol.Importance{50, 60} {
+		s := update("a", "second a")
+		s.Entry.Item.Importance = importance
+		take(t, j, s)
+		moved("an importance", true)
+		take(t, j, s)
+		moved("the same importance", false)
+	}
+}
+
 // version1 makes a file as version 1 of the format had it, from the records
 // that a program of then wrote.
 func version1(t *testing.T) string {

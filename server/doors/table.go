@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 const (
@@ -18,6 +19,7 @@ const (
 
 	// below the base
 	manifestPath = "robots.rdf"
+	partsPath    = manifestPath + manifest.PartsSuffix + "/" // of all below it
 	changesPath  = "parley/changes"
 	streamPath   = "parley/stream"
 	openAPIPath  = "parley/openapi.json"
@@ -86,6 +88,10 @@ func newTable(n *Notifier) *table {
 	t := &table{site: s, readers: readers, bundles: b, frames: f, subscribers: subscribers, counts: counts, doors: []door{
 		{manifestPath, read, true, n.Snapshot != nil, &list.Manifest,
 			(&manifestDoor{site: s, snapshot: n.Snapshot, descriptions: described, counts: counts}).serve},
+		{partsPath, read, n.Snapshot != nil, false, nil, func(w http.ResponseWriter, r *http.Request) *web.Problem {
+			n.Snapshot.ServeHTTP(s.patient(w), r)
+			return nil
+		}},
 		{protocol.DiscoveryPath, read, true, false, nil,
 			discovery.serve},
 		{changesPath, ask, true, true, &list.Changes,
@@ -128,6 +134,11 @@ func newTable(n *Notifier) *table {
 	return t
 }
 
+// IsDoor reports whether a path, without that of the base, is for the doors of a site, and not for a page.
+func IsDoor(below string) bool {
+	return below == manifestPath || below == protocol.DiscoveryPath || strings.HasPrefix(below, partsPath) || strings.HasPrefix(below, "parley/")
+}
+
 // door returns the door at a path, and nil if there is none.
 func (t *table) door(path string) *door {
 	below, ok := strings.CutPrefix(path, t.urls.path)
@@ -135,7 +146,7 @@ func (t *table) door(path string) *door {
 		below, ok = protocol.DiscoveryPath, true
 	}
 	for i := range t.doors {
-		if ok && t.doors[i].path == below {
+		if path := t.doors[i].path; ok && (path == below || path == partsPath && strings.HasPrefix(below, path)) {
 			return &t.doors[i]
 		}
 	}

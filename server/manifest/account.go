@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -67,7 +66,8 @@ func (a *account) isOf(f *os.File) bool {
 // that is cheaper than writing it again.
 func (s *Snapshot) accounted(ctx context.Context, j *journal.Journal) bool {
 	a := readAccount(j)
-	if a.Etag == "" || !s.isCurrent(a, j) {
+	parts, ok := s.isCurrent(a, j)
+	if !ok {
 		return false
 	}
 	f, err := stat.Open(s.Path)
@@ -86,7 +86,10 @@ func (s *Snapshot) accounted(ctx context.Context, j *journal.Journal) bool {
 		}
 	}
 	s.mu.Lock()
-	s.state = &published{cursor: a.Cursor, items: a.Items, etag: a.Etag, info: info, checked: true}
+	s.state = &published{cursor: a.Cursor, items: a.Items, etag: a.Etag, info: info, length: info.Size() + s.parted.state.length(), checked: true}
+	if parts {
+		s.state.dir = s.parted.disk.as
+	}
 	s.mu.Unlock()
 	if moved {
 		s.account(ctx, j, a)
@@ -94,18 +97,26 @@ func (s *Snapshot) accounted(ctx context.Context, j *journal.Journal) bool {
 	return true
 }
 
-// isCurrent reports whether a write would produce the manifest of the account.
-func (s *Snapshot) isCurrent(a account, j *journal.Journal) bool {
+// isCurrent reports whether a write would produce the manifest of the account, and whether that is in parts.
+func (s *Snapshot) isCurrent(a account, j *journal.Journal) (parts, is bool) {
+	if a.Etag == "" {
+		return false, false
+	}
 	v, err := j.View()
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer v.Close()
 	if a.Revision != v.Revision() || a.Cursor != v.Head() {
-		return false
+		return false, false
 	}
-	config, err := s.config(v)
-	return err == nil && a.Config == config
+	st := s.parted.state
+	parts = s.inParts(v.Len(), !st.isNone())
+	if parts && (st.Cursor != a.Cursor || s.parted.disk.open(s.partsDir()) != nil || !s.parted.disk.has(st)) {
+		return true, false
+	}
+	config, err := s.config(v, parts)
+	return parts, err == nil && a.Config == config
 }
 
 // waitFor is the size, in bytes, from which account waits until the file is no
@@ -138,31 +149,27 @@ func (s *Snapshot) account(ctx context.Context, j *journal.Journal, a account) {
 }
 
 // config hashes the inputs of the manifest other than the entries of a view: the
-// site's description, how this program writes manifests, and which tombstones may
+// site's description, how this program writes manifests, and, if it is one file, which tombstones may
 // be published.
-func (s *Snapshot) config(v *journal.View) (string, error) {
+func (s *Snapshot) config(v *journal.View, parts bool) (string, error) {
+	config, err := configOf(s.Manifest)
+	if err != nil || parts {
+		return config + " parts", err
+	}
 	h := sha256.New()
-	if err := s.sample(h); err != nil {
-		return "", err
-	}
-	public := s.Public
-	if public == nil {
-		public = func(string) bool { return true }
-	}
 	for t, err := range v.Tombstones() {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprint(h, public(t.URL), t.To != "" && public(t.To))
+		fmt.Fprint(h, s.isPublic(t.URL), t.To != "" && s.isPublic(t.To))
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+	return config + hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// sample writes a manifest of everything that a manifest can hold, to detect a
+// configOf hashes a manifest of everything that a manifest can hold, to detect a
 // program version that writes it differently.
-func (s *Snapshot) sample(w io.Writer) error {
+func configOf(m protocol.Manifest) (string, error) {
 	at := time.UnixMilli(1_000_000_000_001).UTC()
-	m := s.Manifest
 	m.Modified, m.Cursor, m.Complete, m.Items = at, protocol.Cursor{Epoch: "e", Seq: 1}, true, 3
 	items := []protocol.Item{
 		{URL: "https://a.example/", Title: "A & <B> \u00e9\x00", Modified: at, Length: 1, Type: "text/HTML; x=y", Digest: protocol.Sum(nil),
@@ -174,7 +181,11 @@ func (s *Snapshot) sample(w io.Writer) error {
 		{URL: "https://a.example/c", At: at, Seq: 1, Prev: protocol.Sum(nil), To: "https://a.example/b/"},
 		{URL: "https://a.example/d"},
 	}
-	return protocol.WriteManifest(w, m, each(items), each(gone))
+	h := sha256.New()
+	if err := protocol.WriteManifest(h, m, each(items), each(gone)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
 func each[T any](list []T) func(yield func(T, error) bool) {

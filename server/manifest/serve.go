@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/internal/stat"
 	"github.com/parleyweb/parley/server/internal/web"
 )
 
@@ -57,7 +60,14 @@ type manifestForms struct {
 // with the changes since (RFC 3229): a manifest that is not complete, of the items whose
 // bytes are new or changed and of tombstones, with the cursor and the entity tag of the
 // whole one. If none of its tags is usable here any more the answer is the whole manifest.
+//
+// A request for a path in a directory whose name ends in PartsSuffix is answered with the part of that name, which
+// never changes, and 404 if it is not there any more.
 func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if dir, name := path.Split(r.URL.Path); strings.HasSuffix(dir, PartsSuffix+"/") {
+		s.servePart(w, r, name)
+		return
+	}
 	f, st := s.open()
 	if f == nil {
 		web.Unavailable("the manifest has not been written yet").Write(w, r)
@@ -104,6 +114,33 @@ func (s *Snapshot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	http.ServeContent(w, r, "", modified, f)
+}
+
+// servePart serves a part, or the copy of it in the content coding that the client prefers.
+func (s *Snapshot) servePart(w http.ResponseWriter, r *http.Request, name string) {
+	coding, tag := web.Accepted(r.Header), strings.TrimSuffix(name, partExt)
+	file := filepath.Join(s.partsDir(), name)
+	f, err := (*os.File)(nil), os.ErrNotExist
+	if isPart(name) {
+		f, err = stat.Open(file + map[string]string{web.Zstd: ".zst", web.Gzip: ".gz"}[coding])
+		if errors.Is(err, os.ErrNotExist) { // a short part has no copies
+			coding = ""
+			f, err = stat.Open(file)
+		}
+	}
+	if err != nil {
+		web.Plain(http.StatusNotFound, "the manifest does not have this part any more: read its index again").Write(w, r)
+		return
+	}
+	defer f.Close()
+	if coding != "" {
+		w.Header().Set("Content-Encoding", coding)
+		tag += "-" + coding
+	}
+	h := web.SetType(w, protocol.ManifestType, "public, max-age=31536000, immutable")
+	h.Add("Vary", "Accept-Encoding")
+	h.Set("Etag", `"`+tag+`"`)
+	http.ServeContent(w, r, "", time.Time{}, f)
 }
 
 // bare returns a tag without its suffix for the content coding.
@@ -253,10 +290,6 @@ var errLonger = errors.New("longer than the whole manifest")
 // makeFeed returns the changes from since to the manifest, as a manifest of
 // its own that is not complete; nil if it is longer than the whole one.
 func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *published, since protocol.Cursor) ([]byte, error) {
-	isPublic := s.Public
-	if isPublic == nil {
-		isPublic = func(string) bool { return true }
-	}
 	items, gone := make(map[string]protocol.Item), make(map[string]protocol.Tombstone)
 	var newest time.Time
 	for at := since; at.Seq < st.cursor.Seq; {
@@ -266,7 +299,7 @@ func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *publish
 		}
 		for _, c := range changes {
 			at.Seq, newest = c.Seq, clock.Later(newest, c.At)
-			c, ok := c.Public(isPublic)
+			c, ok := c.Public(s.isPublic)
 			if !ok {
 				continue
 			}
@@ -285,7 +318,7 @@ func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *publish
 	}
 	m := s.Manifest
 	m.Cursor, m.Modified, m.Complete, m.Items = st.cursor, newest, false, len(items)
-	b := limited{most: st.info.Size()}
+	b := limited{most: st.length}
 	err := protocol.WriteManifest(&b, m, func(yield func(protocol.Item, error) bool) {
 		for _, url := range slices.SortedFunc(maps.Keys(items), protocol.Compare) {
 			if !yield(items[url], nil) {

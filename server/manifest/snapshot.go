@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,8 +25,8 @@ import (
 	"github.com/parleyweb/parley/server/internal/stat"
 )
 
-// A Snapshot is the published manifest: one file, always complete, which any web
-// server may serve, and which is also an http.Handler that serves it.
+// A Snapshot is the published manifest, which any web server may serve, and which is also an http.Handler that serves
+// it: one file, or for a big site an index with a directory of parts beside it. What it says is always complete.
 //
 // Its methods may be called by many goroutines at once.
 type Snapshot struct {
@@ -40,7 +41,19 @@ type Snapshot struct {
 	// Public reports which URLs may be published now; nil means all.
 	Public func(url string) bool
 
-	writing sync.Mutex // held while the file is written or compared
+	// Parts is the number of items from which the manifest is an index, with parts in the directory that has the name
+	// of the file and PartsSuffix: then an edit costs what changed, not a file of all items. A site that has parts
+	// keeps them until it has less than half as many items. Zero means one file, however many items there are.
+	//
+	// What Public forbids without a change of the journal, which the next scan makes, disappears only from parts that
+	// are written anew; a page that is gone from the journal and not public disappears from all of them at once.
+	Parts int
+
+	// Now is the clock for the removal of old parts, time.Now if nil.
+	Now func() time.Time
+
+	writing sync.Mutex // held while the file is written or compared; guards parted
+	parted  parted
 
 	mu      sync.RWMutex // guards the fields below, and that state describes the file
 	state   *published
@@ -56,6 +69,9 @@ type published struct {
 	etag    string // quoted
 	info    os.FileInfo
 	checked bool // this process has compared or written it
+
+	length int64     // in bytes, of the parts if there are any
+	dir    time.Time // mtime of the directory of the parts; zero: there are none. Guarded by Snapshot.mu
 
 	forms manifestForms
 }
@@ -84,7 +100,7 @@ func (s *Snapshot) Load(j *journal.Journal) error {
 	if err != nil {
 		return err
 	}
-	st := &published{info: info}
+	st := &published{info: info, length: info.Size() + s.parted.state.length()}
 	if a := readAccount(j); a.isOf(f) {
 		st.cursor, st.items, st.etag = a.Cursor, a.Items, a.Etag
 	} else {
@@ -92,7 +108,10 @@ func (s *Snapshot) Load(j *journal.Journal) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.Path, err)
 		}
-		st.cursor, st.items = head.Cursor, head.Items
+		st.cursor, st.items = head.At(), head.Items
+		if head.Whole != nil {
+			st.items = head.Whole.Items
+		}
 	}
 	at := j.Head()
 	if !j.Whole() || st.cursor.Epoch != at.Epoch || st.cursor.Seq > at.Seq {
@@ -112,6 +131,9 @@ func (s *Snapshot) Load(j *journal.Journal) error {
 func (s *Snapshot) belongTo(j *journal.Journal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.journal != j || s.parted.state == nil {
+		s.parted.state = s.readParts(j)
+	}
 	s.journal = j
 }
 
@@ -162,8 +184,13 @@ func (s *Snapshot) IsCurrent(j *journal.Journal) bool {
 	}
 	s.mu.RLock()
 	st := s.state
+	var dir time.Time
+	if st != nil {
+		dir = st.dir
+	}
 	s.mu.RUnlock()
-	return st != nil && st.checked && st.cursor == j.Head() && unchanged(st.info, s.Path)
+	return st != nil && st.checked && st.cursor == j.Head() && unchanged(st.info, s.Path) &&
+		(dir.IsZero() || dir.Equal(mtimeOf(s.partsDir())))
 }
 
 func unchanged(info os.FileInfo, path string) bool {
@@ -178,19 +205,36 @@ func sameFile(a, b os.FileInfo) bool {
 // Write brings the file up to the journal's head, and reports whether it wrote: a file
 // that is already identical is not touched. The file is replaced atomically and
 // durably. Before the journal is whole there is nothing to write.
-func (s *Snapshot) Write(ctx context.Context, j *journal.Journal) (bool, error) {
+func (s *Snapshot) Write(ctx context.Context, j *journal.Journal) (wrote bool, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.belongTo(j)
-	if s.IsCurrent(j) || s.accounted(ctx, j) {
+	if s.IsCurrent(j) {
 		return false, nil
 	}
-	wrote, a, err := s.write(ctx, j)
-	if err != nil {
-		return false, fmt.Errorf("write %s: %w", s.Path, err)
+	if err := s.bring(ctx, j, &wrote); err != nil {
+		return wrote, fmt.Errorf("write %s: %w", s.Path, err)
 	}
-	s.account(ctx, j, a)
 	return wrote, nil
+}
+
+// bring brings the file up to the journal's head, the parts in as many passes as a fold needs.
+func (s *Snapshot) bring(ctx context.Context, j *journal.Journal, wrote *bool) error {
+	for more := !s.accounted(ctx, j); more; {
+		var a account
+		var did bool
+		var err error
+		did, more, a, err = s.write(ctx, j)
+		*wrote = *wrote || did
+		if err != nil {
+			return err
+		}
+		s.account(ctx, j, a)
+	}
+	if s.state.dir.IsZero() {
+		return s.leaveParts(j)
+	}
+	return nil
 }
 
 // refuseHTMLPage refuses to replace an HTML page with the manifest, in case somebody has
@@ -214,48 +258,64 @@ func (s *Snapshot) refuseHTMLPage() error {
 	return nil
 }
 
-// write reports whether it wrote, and returns the account to store, whose file fields
+// write reports whether it wrote, whether more is to be written, and the account to store, whose file fields
 // the method account fills in. Its Revision stays 0 if there is nothing to account for.
-func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote bool, a account, err error) {
+func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote, more bool, a account, err error) {
+	quiet, err := j.Note(journal.QuietNote) // before the view: it is not newer than its items
+	if err != nil {
+		return false, false, a, err
+	}
 	v, err := j.View()
 	if err != nil {
-		return false, a, err
+		return false, false, a, err
 	}
 	defer v.Close()
-	d, err := s.draft(ctx, v)
-	if err != nil {
-		return false, a, err
+	parts := s.inParts(v.Len(), !s.parted.state.isNone())
+	if a.Config, err = s.config(v, parts); err != nil {
+		return false, false, a, err
 	}
-	if d.m.Items == v.Len() { // else rules withhold entries of the journal
-		if a.Config, err = s.config(v); err != nil {
-			return false, a, err
-		}
-		a.Revision = v.Revision()
+	a.Revision = v.Revision()
+	n := v.Len()
+	var d *draft
+	if parts {
+		d, more, err = s.partsDraft(ctx, j, v, string(quiet))
+	} else {
+		d, err = s.draft(ctx, v)
+	}
+	if err != nil {
+		return false, false, a, err
+	}
+	// Without an account the next process compares: where rules withhold entries of the journal, and where a
+	// change of what stands beside the bytes was left to a later pass.
+	if d.count() != n || more || parts && s.parted.state.Quiet != string(quiet) {
+		a.Revision = 0
 	}
 	st, err := d.compare(s.Path)
-	switch {
-	case err == nil:
-		s.mu.Lock()
-		s.state = st
-		s.mu.Unlock()
-	case !errors.Is(err, errDiffers):
-		return false, a, err
-	default:
-		if err := s.refuseHTMLPage(); err != nil {
-			return false, a, err
+	if errors.Is(err, errDiffers) {
+		if err = s.refuseHTMLPage(); err == nil {
+			st, err = s.replace(d)
 		}
-		if st, err = s.replace(d); err != nil {
-			return false, a, err
-		}
-		wrote = true
+		wrote = err == nil
 	}
+	if err != nil {
+		return wrote, false, a, err
+	}
+	if parts {
+		if err := s.sweep(); err != nil {
+			return wrote, false, a, err
+		}
+	}
+	s.mu.Lock()
+	if s.state = st; parts {
+		st.dir = s.parted.disk.as
+	}
+	s.mu.Unlock()
 	a.Cursor, a.Items, a.Etag = st.cursor, st.items, st.etag
-	return wrote, a, nil
+	return wrote, more, a, nil
 }
 
 // replace writes the draft and renames it to the file's path.
 func (s *Snapshot) replace(d *draft) (*published, error) {
-
 	dir, name := filepath.Split(s.Path)
 	f, err := os.CreateTemp(dir, "."+name+".*.tmp")
 	if err != nil {
@@ -287,7 +347,7 @@ func (s *Snapshot) replace(d *draft) (*published, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
-	st := &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagAt(sum, d.m.Cursor), info: info, checked: true}
+	st := d.published(sum, info)
 	s.mu.Lock()
 	err = atomicfile.Replace(f.Name(), s.Path)
 	if err == nil {
@@ -343,10 +403,6 @@ type draft struct {
 }
 
 func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
-	public := s.Public
-	if public == nil {
-		public = func(string) bool { return true }
-	}
 	var hidden []int // positions of the entries that are not public: decided once, so that all passes agree
 	d := &draft{m: s.Manifest}
 	d.m.Cursor, d.m.Modified, d.m.Complete = v.Head(), v.Modified(), true
@@ -370,10 +426,10 @@ func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 	d.gone = func(yield func(protocol.Tombstone, error) bool) {
 		for t, err := range v.Tombstones() {
 			if err == nil {
-				if t.To != "" && !public(t.To) {
+				if t.To != "" && !s.isPublic(t.To) {
 					t.To = ""
 				}
-				if !public(t.URL) {
+				if !s.isPublic(t.URL) {
 					continue
 				}
 			}
@@ -388,7 +444,7 @@ func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !public(item.URL) {
+			if !s.isPublic(item.URL) {
 				hidden = append(hidden, n)
 			}
 			n++
@@ -396,6 +452,25 @@ func (s *Snapshot) draft(ctx context.Context, v *journal.View) (*draft, error) {
 	}
 	d.m.Items = v.Len() - len(hidden)
 	return d, nil
+}
+
+// count returns the number of items that it describes.
+func (d *draft) count() int {
+	if d.m.Whole != nil {
+		return d.m.Whole.Items
+	}
+	return d.m.Items
+}
+
+// published describes the file of the draft.
+func (d *draft) published(sum hash.Hash, info os.FileInfo) *published {
+	st := &published{cursor: d.m.At(), items: d.count(), etag: etagAt(sum, d.m.At()), info: info, length: info.Size(), checked: true}
+	if w := d.m.Whole; w != nil {
+		for _, p := range slices.Concat(w.Parts, w.Changed) {
+			st.length += p.Length
+		}
+	}
+	return st
 }
 
 func (d *draft) writeTo(w io.Writer) error {
@@ -428,7 +503,7 @@ func (d *draft) compare(path string) (*published, error) {
 	if _, err := c.old.ReadByte(); err != io.EOF {
 		return nil, errDiffers
 	}
-	return &published{cursor: d.m.Cursor, items: d.m.Items, etag: etagAt(sum, d.m.Cursor), info: info, checked: true}, nil
+	return d.published(sum, info), nil
 }
 
 // comparer is a writer that accepts only the bytes that old holds.

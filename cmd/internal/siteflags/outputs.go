@@ -2,6 +2,7 @@ package siteflags
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // outputs are the options that say which files are published besides the manifest.
@@ -20,12 +22,16 @@ type outputs struct {
 	reload      string // After of nginx
 	writeRobots bool
 	precompress bool
+	parts       int // below 0: by the place of the manifest
+	oneFile     bool
 }
 
 func (o *outputs) options() []command.Flag {
 	bind := command.Bind
-	o.feeds.Entries = 50
+	o.feeds.Entries, o.parts = 50, -1
 	return []command.Flag{
+		bind("parts", &o.parts, "from `N` pages on, publish an index and, in the directory FILE.parts beside it, parts of which an edit rewrites few (0: always one file; below 0: 5000 if --out is in the docroot, else 0)"),
+		bind("one-file", &o.oneFile, "publish the manifest as one file, however many pages there are: the same as --parts 0"),
 		bind("sitemap", &o.sitemap.Path, "publish a sitemap as `FILE`, such as DOCROOT/sitemap.xml; over 50,000 pages it is an index, with its parts beside it"),
 		bind("sitemap-gzip", &o.sitemap.Gzip, "compress the parts of a sitemap"),
 		bind("rss", &o.feeds.RSS, "publish the newest changes as `FILE`, in RSS 2.0"),
@@ -38,6 +44,17 @@ func (o *outputs) options() []command.Flag {
 		bind("write-robots", &o.writeRobots, "merge Sitemap and Manifest lines into the docroot's robots.txt"),
 		bind("precompress", &o.precompress, "write FILE.gz and FILE.zst beside the manifest, the sitemap and the feeds"),
 	}
+}
+
+// partsFrom returns from how many pages on the manifest is in parts.
+func (o *outputs) partsFrom(f *Flags) int {
+	switch _, inside, err := f.below(f.Out); {
+	case o.oneFile:
+		return 0
+	case o.parts < 0 && f.Out != "" && inside && err == nil: // the web server that serves the file serves the parts, too
+		return manifest.DefaultParts
+	}
+	return max(o.parts, 0)
 }
 
 // files returns the options that name files, every output's: they are made absolute, and no two outputs or sites may
@@ -61,6 +78,12 @@ func (o *outputs) does() (does []string) {
 	if o.precompress {
 		does = append(does, "--precompress")
 	}
+	if o.parts >= 0 {
+		does = append(does, fmt.Sprint("--parts ", o.parts))
+	}
+	if o.oneFile {
+		does = append(does, "--one-file")
+	}
 	return does
 }
 
@@ -70,6 +93,9 @@ func (o *outputs) check(f *Flags) error {
 	}
 	if o.writeRobots && f.RobotsFile(nil) == nil {
 		return command.Misusef("--write-robots needs --docroot, and a --base that is the root of a host: robots.txt belongs there")
+	}
+	if o.oneFile && o.parts > 0 {
+		return command.Misusef("--one-file and --parts %d exclude each other: choose one", o.parts)
 	}
 	if o.reload != "" && o.nginx.Path == "" {
 		return command.Misusef("--nginx-reload needs --nginx-include")
@@ -119,7 +145,7 @@ func (f *Flags) RobotsFile(log *slog.Logger) *static.Robots {
 
 // list returns the outputs, in the order in which they are written.
 func (o *outputs) list(f *Flags, public func(string) bool, log *slog.Logger) (list []server.Output) {
-	list = append(list, &static.Compressed{Path: f.manifest(), Off: !o.precompress, Log: log})
+	list = append(list, &static.Compressed{Path: f.manifest(), Unless: f.manifest() + manifest.PartsSuffix, Off: !o.precompress, Log: log})
 	if s := o.sitemap; s.Path != "" {
 		s.Base, s.Precompress, s.Public, s.Log = f.dirURL(s.Path), o.precompress, public, log
 		list = append(list, &s)

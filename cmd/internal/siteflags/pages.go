@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
 	"github.com/parleyweb/parley/server/inventory"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 // pages are the options that say which pages are published, and what is read from each.
@@ -116,7 +117,7 @@ func (p *pages) inventory(f *Flags, features forms.Features, j *server.Journal, 
 		files, robots := &site.Files, &site.Robots
 		files.Include, files.Exclude, files.CleanURLs, files.Max = p.include, p.exclude, p.cleanURLs, p.maxFile
 		robots.File, robots.Wait, robots.Remind = p.robots, p.robotsWait, p.robotsRemind
-		for _, own := range append(f.outputs.own(f), f.Out, f.State, f.keyFile(j)) {
+		for _, own := range append(f.outputs.own(f), f.Out, f.manifest()+manifest.PartsSuffix, f.State, f.keyFile(j)) {
 			if own != "" {
 				files.Own = append(files.Own, own)
 			}

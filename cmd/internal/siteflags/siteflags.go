@@ -167,7 +167,7 @@ func (f *Flags) Publisher(inv inventory.Inventory, j *server.Journal, log *slog.
 	about.URL, about.Replaces = f.ManifestURL(), f.journal.Former
 	p := &f.Publish
 	p.Inventory, p.Journal, p.Pace.Hurry, p.Log = inv, j, f.Hurry, log
-	p.Snapshot = &manifest.Snapshot{Path: f.manifest(), Manifest: about, Public: inv.Public}
+	p.Snapshot = &manifest.Snapshot{Path: f.manifest(), Manifest: about, Public: inv.Public, Parts: f.outputs.partsFrom(f)}
 	p.Outputs = f.outputs.list(f, inv.Public, log)
 	p.Pages.Importance, p.Pages.Announces = importance(f.pages.logs, log), f.pages.tokens != ""
 	return p

@@ -80,6 +80,10 @@ func (s *set) siblings(path, now string) error {
 type Compressed struct {
 	Path string // the file
 
+	// Unless is a directory. While it exists the file is an index of parts, which is short, changes with every
+	// page, and has no siblings.
+	Unless string
+
 	// Off removes the siblings that were written, and writes none.
 	Off bool
 
@@ -101,7 +105,7 @@ func (c *Compressed) Write(ctx context.Context, j *server.Journal) (bool, error)
 	was.read(j, key)
 	s := &set{owns: c.owns}
 	defer s.drop()
-	if c.Off {
+	if info, err := os.Stat(c.Unless); c.Off || err == nil && info.IsDir() {
 		if !was.Siblings {
 			return false, nil
 		}

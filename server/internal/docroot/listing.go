@@ -116,8 +116,8 @@ func (a *ahead) entry(d *walkDir, f *os.File, name string, mode fs.FileMode) (*w
 	case mode.IsDir():
 		c := s.child(d, name)
 		switch {
-		case c.left == public.Hidden:
-			return nil, a.leftOut(c.place+"/", public.Hidden)
+		case c.left == public.Hidden, c.left == public.Own:
+			return nil, a.leftOut(c.place+"/", c.left)
 		case len(c.prefix) > protocol.MaxURL:
 			return nil, a.leftOut(c.place+"/", leftLongURL)
 		}

@@ -36,7 +36,7 @@ func TestRulesTable(t *testing.T) {
 		".#a.html": "hidden", ".a.html.swp": "hidden", ".hidden.html": "hidden", ".git/": "hidden", "v/.git/": "hidden", ".well-known/": "hidden",
 		"data.sql": "dump", "data.sql.gz": "dump", "data.DUMP": "dump", "dir/core": "dump", "core.1234": "dump",
 		"img/deep/secret.png": "excluded", "drafts/one.html": "excluded", "x/drafts/two.html": "excluded",
-		"robots.rdf": "own output", "state/db.pdf": "own output", "out.html": "own output",
+		"robots.rdf": "own output", "state/": "own output", "out.html": "own output",
 		"huge.html": "too large",
 	}
 	list := d.look()

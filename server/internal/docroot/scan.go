@@ -185,7 +185,7 @@ func (w *walk) enter(root *walkDir, prefix string) (*walkDir, error) {
 
 func (w *walk) down(d *walkDir, name string) (*walkDir, error) {
 	c := w.site.child(d, name)
-	if c.left == public.Hidden || len(c.prefix) > protocol.MaxURL {
+	if c.left == public.Hidden || c.left == public.Own || len(c.prefix) > protocol.MaxURL {
 		return nil, nil
 	}
 	f, err := w.tree.openDir(d.real)

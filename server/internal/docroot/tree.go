@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/parleyweb/parley/server/internal/public"
 	"github.com/parleyweb/parley/server/internal/stat"
 )
 
@@ -173,7 +174,13 @@ func (s *Site) child(d *walkDir, name string) *walkDir {
 	} else {
 		c.real = filepath.Join(d.real, name)
 	}
-	c.left = s.names.Dir(d.left, c.place, name)
+	if c.left = s.names.Dir(d.left, c.place, name); c.left == "" {
+		s.mu.Lock()
+		if s.own[c.place] {
+			c.left = public.Own
+		}
+		s.mu.Unlock()
+	}
 	return c
 }
 

@@ -189,12 +189,12 @@ func TestWatchEdits(t *testing.T) {
 // Changes of files that are never published cause no scan.
 func TestWatchIgnores(t *testing.T) {
 	d := newDisk(t, "a.html", "out/b.html", ".git/c.html")
-	d.site.Settings.Own = []string{d.path("own.html")}
+	d.site.Settings.Own = []string{d.path("own.html"), d.path("own.parts")}
 	w := d.watch()
 	d.look() // learns its own outputs
 	w.reset()
 	for i := range 20 {
-		for _, f := range []string{"robots.rdf", "own.html", "x.png", ".a.html.swp", "a.html~", "#a.html#", ".git/c.html", ".git/new/d.html"} {
+		for _, f := range []string{"robots.rdf", "own.html", "x.png", ".a.html.swp", "a.html~", "#a.html#", ".git/c.html", ".git/new/d.html", "own.parts/a.html"} {
 			d.write(f, fmt.Sprint(i))
 		}
 	}

@@ -38,6 +38,7 @@ func (w *watcher) begin(ctx context.Context) error {
 	if w.root, err = rootOf(t); err != nil {
 		return errAgain
 	}
+	w.site.findOwn(t)
 	return w.add(ctx, t, w.site.root())
 }
 

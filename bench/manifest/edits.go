@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/manifest"
+)
+
+// edit measures what an edit costs in a site of n items whose manifest is written after each, as one file and in parts:
+// the cost of many edits, in which those of merging and folding change parts are contained.
+func edit(ctx context.Context, n, edits int, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "parley-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	j, err := journal.Open(filepath.Join(dir, "state"), nil)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	var steps []journal.Step
+	for it := range items(n) {
+		if steps = append(steps, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: it}}); len(steps) == protocol.MaxBatch {
+			if _, err := j.Append(ctx, steps); err != nil {
+				return err
+			}
+			steps = steps[:0]
+		}
+	}
+	if _, err := j.Append(ctx, steps); err != nil {
+		return err
+	}
+	if err := j.EndBaseline(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%-9s %8s %12s %12s %12s %12s %12s\n", "", "edits", "CPU ms", "wall ms", "worst ms", "MB written", "MB on disk")
+	for _, side := range []struct {
+		name         string
+		parts, edits int
+	}{{"one file", 0, max(1, edits/300)}, {"in parts", 1, edits}} {
+		s := &manifest.Snapshot{Path: filepath.Join(dir, side.name, "robots.rdf"), Parts: side.parts, Manifest: head(n)}
+		if err := os.Mkdir(filepath.Dir(s.Path), 0o755); err != nil {
+			return err
+		}
+		row := func(what string, edits int, work func() error) error {
+			var worst time.Duration
+			cpu, wrote, begin := cost.Processor(), written(), time.Now()
+			for range edits {
+				one := time.Now()
+				if err := work(); err != nil {
+					return err
+				}
+				worst = max(worst, time.Since(one))
+			}
+			each := 1 / float64(edits)
+			fmt.Fprintf(out, "%-9s %8s %12.1f %12.1f %12.0f %12.2f %12.0f\n", side.name, what, (cost.Processor()-cpu).Seconds()*1e3*each,
+				time.Since(begin).Seconds()*1e3*each, worst.Seconds()*1e3, float64(written()-wrote)/1e6*each, float64(onDisk(filepath.Dir(s.Path)))/1e6)
+			return nil
+		}
+		write := func() error {
+			_, err := s.Write(ctx, j)
+			return err
+		}
+		if err := row("first", 1, write); err != nil {
+			return err
+		}
+		next := 0
+		if err := row(fmt.Sprint(side.edits), side.edits, func() error {
+			next++
+			it := protocol.Item{URL: fmt.Sprintf("%sreference/chapter-%08d/index.en.html", base, next*7919%n), Type: "text/html", Length: 1,
+				Digest: protocol.Sum(fmt.Append(nil, side.name, next)), Modified: epoch}
+			if _, err := j.Append(ctx, []journal.Step{{Op: protocol.Create, Entry: journal.Entry{Item: it}}}); err != nil {
+				return err
+			}
+			return write()
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// written returns the bytes that this process has written so far; 0 where the system does not say.
+func written() (n int64) {
+	b, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(b), "wchar: ")
+	fmt.Sscan(rest, &n)
+	return n
+}
+
+// onDisk returns the bytes of all files below a directory.
+func onDisk(dir string) (n int64) {
+	filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}

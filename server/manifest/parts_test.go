@@ -1,0 +1,610 @@
+package manifest_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/manifest"
+)
+
+const base = "https://site.example/"
+
+// A rig is a site whose manifest is written straight from its journal.
+type rig struct {
+	*testing.T
+	dir       string
+	journal   *journal.Journal
+	snapshot  *manifest.Snapshot
+	forbidden map[string]bool
+	now       time.Time
+	checked   map[string]bool // URLs of parts whose siblings were compared
+}
+
+func newRig(t *testing.T, parts int) *rig {
+	t.Helper()
+	r := &rig{T: t, dir: t.TempDir(), forbidden: map[string]bool{}, checked: map[string]bool{}, now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)}
+	r.open(parts)
+	r.must(r.journal.EndBaseline())
+	return r
+}
+
+// open opens the journal, as another process would.
+func (r *rig) open(parts int) {
+	r.Helper()
+	if r.journal != nil {
+		r.must(r.journal.Close())
+	}
+	j, err := journal.Open(filepath.Join(r.dir, "state"), nil)
+	r.must(err)
+	r.Cleanup(func() { j.Close() })
+	r.journal = j
+	r.snapshot = &manifest.Snapshot{Path: r.path(), Parts: parts, Now: func() time.Time { return r.now },
+		Manifest: protocol.Manifest{URL: base + "robots.rdf", Base: base}, Public: func(url string) bool { return !r.forbidden[url] }}
+	r.snapshot.SmallParts(40, 100)
+}
+
+func (r *rig) path() string { return filepath.Join(r.dir, "robots.rdf") }
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+func page(n int, text string) protocol.Item {
+	return protocol.Item{URL: fmt.Sprintf("%sdir%d/p%d?a&b", base, n%7, n), Title: text, Length: int64(len(text)), Digest: protocol.Sum([]byte(text)),
+		Modified: time.UnixMilli(1_700_000_000_000).UTC()}
+}
+
+func (r *rig) append(steps ...journal.Step) {
+	r.Helper()
+	for list := range slices.Chunk(steps, protocol.MaxBatch) {
+		_, err := r.journal.Append(r.Context(), list)
+		r.must(err)
+	}
+}
+
+func create(it protocol.Item) journal.Step {
+	return journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: it}}
+}
+
+func remove(url string) journal.Step {
+	return journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: url, Length: -1}}}
+}
+
+// fill adds pages from..to-1.
+func (r *rig) fill(from, to int) {
+	r.Helper()
+	var steps []journal.Step
+	for n := from; n < to; n++ {
+		steps = append(steps, create(page(n, fmt.Sprint("text of ", n))))
+	}
+	r.append(steps...)
+}
+
+func (r *rig) write() bool {
+	r.Helper()
+	wrote, err := r.snapshot.Write(r.Context(), r.journal)
+	r.must(err)
+	return wrote
+}
+
+// items are what a site has, by URL.
+type items map[string]protocol.Item
+
+// truth returns what the journal has and may publish.
+func (r *rig) truth() items {
+	r.Helper()
+	v, err := r.journal.View()
+	r.must(err)
+	defer v.Close()
+	all := items{}
+	for e, err := range v.Entries() {
+		r.must(err)
+		if !r.forbidden[e.Item.URL] {
+			all[e.Item.URL] = e.Item
+		}
+	}
+	return all
+}
+
+// head reads the file.
+func (r *rig) head() protocol.Manifest {
+	r.Helper()
+	f, err := os.Open(r.path())
+	r.must(err)
+	defer f.Close()
+	head, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf", Origin: base})
+	r.must(err)
+	return head
+}
+
+// open returns the content of a part as a web server would serve it.
+func (r *rig) part(p *protocol.Part) ([]byte, error) {
+	return os.ReadFile(filepath.Join(r.dir, strings.TrimPrefix(p.URL, base)))
+}
+
+// published returns what a reader of the files learns, from an index or from one file.
+func (r *rig) published() items {
+	r.Helper()
+	all := items{}
+	head := r.head()
+	if head.Whole != nil {
+		for rec, err := range head.Whole.Snapshot(r.part, protocol.ManifestOptions{}) {
+			r.must(err)
+			all[rec.Item.URL] = rec.Item
+		}
+		return all
+	}
+	f, err := os.Open(r.path())
+	r.must(err)
+	defer f.Close()
+	for m := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"}); ; {
+		rec, err := m.Next()
+		if err == io.EOF {
+			return all
+		}
+		r.must(err)
+		if rec.Gone == nil {
+			all[rec.Item.URL] = rec.Item
+		}
+	}
+}
+
+func (r *rig) same(what string, got, want items) {
+	r.Helper()
+	for url, it := range want {
+		if g, ok := got[url]; !ok || !g.Equal(it) || g.Title != it.Title || g.Importance != it.Importance {
+			r.Fatalf("%s: %s is %+v, want %+v", what, url, got[url], it)
+		}
+	}
+	if len(got) != len(want) {
+		r.Fatalf("%s: %d items, want %d", what, len(got), len(want))
+	}
+}
+
+// check compares the files with the journal. Each sibling has the content of its part.
+func (r *rig) check(what string) {
+	r.Helper()
+	r.same(what, r.published(), r.truth())
+	w := r.head().Whole
+	if w == nil {
+		return
+	}
+	for _, p := range slices.Concat(w.Parts, w.Changed) {
+		if r.checked[p.URL] {
+			continue
+		}
+		r.checked[p.URL] = true
+		b, err := r.part(&p)
+		r.must(err)
+		for _, ext := range []string{".gz", ".zst"} {
+			f, err := os.Open(filepath.Join(r.dir, strings.TrimPrefix(p.URL, base)) + ext)
+			if len(b) < 512 && os.IsNotExist(err) {
+				continue
+			}
+			r.must(err)
+			z, err := coding.NewReader(f)
+			r.must(err)
+			text, err := io.ReadAll(z)
+			if f.Close(); err != nil || !bytes.Equal(text, b) {
+				r.Fatalf("%s: %s%s is not a copy of its part: %v", what, p.URL, ext, err)
+			}
+		}
+	}
+}
+
+// After thousands of random edits every index gives what the journal has, and its change parts lead there from every
+// earlier cursor that they cover.
+func TestPartsAfterRandomEdits(t *testing.T) {
+	r := newRig(t, 100)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	r.fill(0, 1500)
+	next := 1500
+	type moment struct {
+		at   protocol.Cursor
+		have items
+	}
+	var past []moment
+	covered, folds, rounds := 0, 0, 60
+	if testing.Short() {
+		rounds = 20
+	}
+	for round := range rounds {
+		live := slices.SortedFunc(maps.Keys(r.truth()), protocol.Compare)
+		var steps []journal.Step
+		for range 1 + rnd.IntN(1<<rnd.IntN(7)) {
+			url := live[rnd.IntN(len(live))]
+			it := protocol.Item{URL: url, Title: fmt.Sprint("edit ", rnd.Int()), Length: rnd.Int64N(1000), Digest: protocol.Sum(fmt.Append(nil, rnd.Int()))}
+			switch rnd.IntN(8) {
+			case 0:
+				steps = append(steps, remove(url))
+			case 1:
+				fresh := page(next, it.Title)
+				next++
+				steps = append(steps, journal.Step{Op: protocol.Move, From: url, Entry: journal.Entry{Item: fresh}})
+			case 2, 3:
+				steps = append(steps, create(page(next, it.Title)))
+				next++
+			default:
+				steps = append(steps, create(it))
+			}
+		}
+		r.append(steps...)
+		if rnd.IntN(12) == 0 {
+			r.forbidden[live[rnd.IntN(len(live))]] = true // a rule, before the scan that obeys it
+		}
+		if rnd.IntN(4) == 0 {
+			r.open(100)
+		}
+		before := moment{}
+		if len(past) > 0 {
+			before = past[len(past)-1]
+		}
+		what := fmt.Sprint("round ", round)
+		r.write()
+		if len(r.forbidden) == 0 {
+			r.check(what)
+		} else {
+			r.published() // that of an earlier index may still be named, but counts are right
+		}
+		for url := range r.forbidden { // the scan
+			r.append(remove(url))
+		}
+		clear(r.forbidden)
+		r.write()
+		r.check(what)
+		if r.write() {
+			t.Errorf("%s: an index that is up to date was written again", what)
+		}
+		w, truth := r.head().Whole, r.truth()
+		if w == nil || w.Cursor != r.journal.Head() || w.Items != len(truth) {
+			t.Fatalf("%s: %+v", what, w)
+		}
+		if before.have != nil && !w.Covers(before.at) {
+			folds++
+		}
+		for _, m := range past {
+			if !w.Covers(m.at) || rnd.IntN(4) > 0 {
+				continue
+			}
+			covered++
+			got := maps.Clone(m.have)
+			for rec, err := range w.ChangesAfter(m.at, r.part, protocol.ManifestOptions{}) {
+				r.must(err)
+				if rec.Gone != nil {
+					delete(got, rec.Gone.URL)
+				} else {
+					got[rec.Item.URL] = rec.Item
+				}
+			}
+			r.same(fmt.Sprintf("%s, after %v", what, m.at), got, truth)
+		}
+		past = append(past, moment{r.journal.Head(), truth})
+		if len(w.Changed) > 24 {
+			t.Errorf("%s: %d change parts", what, len(w.Changed))
+		}
+	}
+	t.Logf("%d times a cursor was covered, %d times the last one was not", covered, folds)
+	if covered < rounds {
+		t.Errorf("only %d cursors were covered", covered)
+	}
+}
+
+// text returns what a file of the site says, without content coding.
+func (r *rig) text(path string) string {
+	r.Helper()
+	f, err := os.Open(path)
+	r.must(err)
+	defer f.Close()
+	var z io.ReadCloser = f
+	if ext := filepath.Ext(path); ext == ".gz" || ext == ".zst" {
+		z, err = coding.NewReader(f)
+		r.must(err)
+	}
+	b, err := io.ReadAll(z)
+	r.must(err)
+	return string(b)
+}
+
+// files returns the files of the manifest, the index first.
+func (r *rig) files() []string {
+	r.Helper()
+	list, err := filepath.Glob(r.path() + ".parts/*")
+	r.must(err)
+	return append([]string{r.path()}, list...)
+}
+
+// A page that a rule withdraws is in no file any more once the index is written, named or not, except as a tombstone.
+func TestWithdrawnPageLeavesNoTrace(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 1000)
+	r.write()
+	r.append(create(page(900, "edited"))) // so that there is a change part without the page
+	r.write()
+	first, moved := page(300, "first"), page(5000, "")
+	r.append(journal.Step{Op: protocol.Move, From: first.URL, Entry: journal.Entry{Item: moved}})
+	for n := range 6 { // versions of the page are in change parts, and in parts that are not named any more
+		r.append(create(page(5000, fmt.Sprint("secret title ", n))), create(page(n, "edited")))
+		r.write()
+	}
+	r.check("moved")
+	holding := 0
+	for _, f := range r.files() {
+		if strings.Contains(r.text(f), "secret title") {
+			holding++
+		}
+	}
+	if holding < 5 {
+		t.Fatalf("the page is in %d files: the test is too weak", holding)
+	}
+	r.forbidden[moved.URL] = true
+	r.append(remove(moved.URL))
+	r.write()
+	r.check("withdrawn")
+	gone := 0
+	for _, f := range r.files() {
+		text := r.text(f)
+		if strings.Contains(text, "secret title") || strings.Contains(text, `isReplacedBy rdf:resource="`+base) {
+			t.Errorf("%s still has the page", f)
+		}
+		gone += strings.Count(text, `<p:Tombstone rdf:about="`+strings.ReplaceAll(moved.URL, "&", "&amp;"))
+	}
+	if gone == 0 {
+		t.Error("nothing says that the page is gone")
+	}
+}
+
+// A site grows beyond the threshold and shrinks again; the parts come and go.
+func TestThresholdIsCrossedBothWays(t *testing.T) {
+	r := newRig(t, 200)
+	inParts := func(what string, want bool) {
+		t.Helper()
+		r.write()
+		r.check(what)
+		if is := r.head().Whole != nil; is != want {
+			t.Errorf("%s: in parts: %v", what, is)
+		}
+		if n := len(r.files()) - 1; n > 0 != want {
+			t.Errorf("%s: %d files of parts", what, n)
+		}
+		if r.write() {
+			t.Errorf("%s: written again", what)
+		}
+	}
+	drop := func(from, to int) {
+		var steps []journal.Step
+		for n := from; n < to; n++ {
+			steps = append(steps, remove(page(n, "").URL))
+		}
+		r.append(steps...)
+	}
+	r.fill(0, 199)
+	inParts("below", false)
+	r.fill(199, 200)
+	inParts("at the threshold", true)
+	drop(100, 200)
+	inParts("at half of it", true)
+	r.open(200)
+	inParts("at half of it, in another process", true)
+	drop(99, 100)
+	inParts("below half of it", false)
+	r.fill(99, 300)
+	inParts("above again", true)
+	r.open(0)
+	inParts("with parts switched off", false)
+	r.open(200)
+	inParts("with parts switched on", true)
+	r.must(r.journal.Close())
+	r.must(os.Remove(filepath.Join(r.dir, "state")))
+	r.journal = nil
+	r.open(0)
+	r.fill(0, 300)
+	r.must(r.journal.EndBaseline())
+	inParts("with the state lost, and parts switched off", false)
+}
+
+// One edit adds a change part and leaves every page part alone; many edits are folded into page parts in the end.
+func TestEditsCostWhatChanged(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 1000)
+	r.write()
+	first := r.head().Whole
+	edits := 0
+	for ; slices.EqualFunc(r.head().Whole.Parts, first.Parts, func(a, b protocol.Part) bool { return a.Digest == b.Digest }); edits++ {
+		if edits > 150 {
+			t.Fatal("the change parts grow and grow")
+		}
+		r.append(create(page(edits%90, fmt.Sprint("edit ", edits))))
+		r.write()
+	}
+	if edits < 100 {
+		t.Errorf("folded after %d edits", edits)
+	}
+	w := r.head().Whole
+	r.check("folded")
+	n := 0
+	for _, p := range w.Changed {
+		n += p.Items
+	}
+	if n > 50 || len(w.Changed) == 0 {
+		t.Errorf("%d change parts with %d entries are left", len(w.Changed), n)
+	}
+	for _, p := range w.Parts {
+		if p.Seq < w.Changed[0].After {
+			t.Errorf("a page part is as of %d, before the change parts", p.Seq)
+		}
+	}
+}
+
+// A fold that touches more page parts than one pass rewrites goes on in the next passes, each of which publishes an
+// index that is right, until it is done.
+func TestFoldOfManyParts(t *testing.T) {
+	r := newRig(t, 100)
+	r.snapshot.SmallParts(3, 400)
+	r.fill(0, 1000)
+	r.write()
+	first := r.head().Whole
+	if len(first.Parts) < 200 {
+		t.Fatalf("%d parts: the test is too weak", len(first.Parts))
+	}
+	for n := range 7 {
+		var steps []journal.Step
+		for i := range 60 {
+			steps = append(steps, create(page((60*n+i)*2, fmt.Sprint("edit ", n))))
+		}
+		r.append(steps...)
+		r.write()
+		r.check(fmt.Sprint("edit ", n))
+	}
+	kept, entries := 0, 0
+	w := r.head().Whole
+	for _, p := range first.Parts {
+		if slices.ContainsFunc(w.Parts, func(o protocol.Part) bool { return o.Digest == p.Digest }) {
+			kept++
+		}
+	}
+	for _, p := range w.Changed {
+		entries += p.Items
+	}
+	if rewritten := len(first.Parts) - kept; rewritten <= 64 || entries > 200 {
+		t.Errorf("%d parts were rewritten, %d entries are left in change parts", rewritten, entries)
+	}
+}
+
+// What no change tells, such as an importance, is published within the hour, and leaves what is not touched as it is.
+func TestQuietChangesArePublished(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 500)
+	r.write()
+	it := page(7, "text of 7")
+	it.Importance = 90
+	r.append(create(it))
+	r.write()
+	if got := r.published()[it.URL]; got.Importance != 0 {
+		t.Errorf("importance %v after no time", got.Importance)
+	}
+	r.now = r.now.Add(time.Hour)
+	r.append(create(page(8, "new")))
+	r.write()
+	r.check("an hour later")
+	if r.write() {
+		t.Error("written again")
+	}
+}
+
+// Files that no index names any more stay for readers that are under way, and not for ever.
+func TestOldPartsGo(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 1000)
+	r.write()
+	for n := range 40 {
+		r.append(create(page(n, "edited")))
+		r.write()
+	}
+	size := func() (named, all int64) {
+		w := r.head().Whole
+		for _, p := range slices.Concat(w.Parts, w.Changed) {
+			named += p.Length
+		}
+		for _, f := range r.files()[1:] {
+			if filepath.Ext(f) == ".rdf" {
+				all += int64(len(r.text(f)))
+			}
+		}
+		return named, all
+	}
+	named, all := size()
+	if all <= named || all > named+named/4 {
+		t.Errorf("%d bytes are there, %d named", all, named)
+	}
+	r.now = r.now.Add(6 * time.Hour)
+	r.append(create(page(1, "again")))
+	r.write()
+	r.append(create(page(1, "and again")))
+	r.now = r.now.Add(6 * time.Hour)
+	r.write()
+	r.check("later")
+	left := len(r.files())
+	r.open(100)
+	r.write()
+	if named, all = size(); all > named+20_000 || len(r.files()) > left {
+		t.Errorf("%d bytes are there after 12 hours, %d named", all, named)
+	}
+}
+
+// Somebody removes or cuts a part: the next write makes it again.
+func TestLostPartIsMadeAgain(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 500)
+	r.write()
+	for what, spoil := range map[string]func(string) error{"removed": os.Remove, "cut": func(f string) error { return os.Truncate(f, 100) }} {
+		p := r.head().Whole.Parts[2]
+		r.must(spoil(filepath.Join(r.dir, strings.TrimPrefix(p.URL, base))))
+		if what == "cut" { // only a new process looks at what is in the directory
+			r.open(100)
+		}
+		r.write()
+		r.check(what)
+	}
+}
+
+// A part is served for ever, in the content coding that a client prefers, and not once it is gone.
+func TestPartsAreServed(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 500)
+	r.write()
+	get := func(path string, header ...string) *http.Response {
+		req := httptest.NewRequest("GET", path, nil)
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		rec := httptest.NewRecorder()
+		r.snapshot.ServeHTTP(rec, req)
+		return rec.Result()
+	}
+	p := r.head().Whole.Parts[0]
+	path := "/" + strings.TrimPrefix(p.URL, base)
+	for _, name := range []string{"", "gzip", "zstd"} {
+		res := get(path, "Accept-Encoding", name)
+		var z io.ReadCloser = res.Body
+		if name != "" {
+			var err error
+			z, err = coding.NewReader(res.Body)
+			r.must(err)
+		}
+		b, err := io.ReadAll(z)
+		r.must(err)
+		h := res.Header
+		if res.StatusCode != 200 || p.Check(b) != nil || h.Get("Content-Encoding") != name || h.Get("Content-Type") != protocol.ManifestType ||
+			!strings.Contains(h.Get("Cache-Control"), "immutable") || h.Get("Vary") == "" {
+			t.Errorf("%q: status %d, %v", name, res.StatusCode, h)
+		}
+		if res := get(path, "Accept-Encoding", name, "If-None-Match", h.Get("Etag")); res.StatusCode != 304 {
+			t.Errorf("%q: status %d for a part that the client has", name, res.StatusCode)
+		}
+	}
+	if res := get("/robots.rdf"); res.StatusCode != 200 || res.Header.Get("Cache-Control") != "no-cache" {
+		t.Errorf("index: status %d, %v", res.StatusCode, res.Header)
+	}
+	for _, gone := range []string{"/robots.rdf.parts/", "/robots.rdf.parts/x", "/robots.rdf.parts/" + strings.Repeat("0", 64) + ".rdf"} {
+		if res := get(gone); res.StatusCode != 404 {
+			t.Errorf("%s: status %d", gone, res.StatusCode)
+		}
+	}
+}
