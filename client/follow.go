@@ -37,6 +37,7 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 			return
 		}
 		defer f.want.close()
+		defer f.manifest.spool.close()
 		f.yield = yield
 		if src.Once {
 			f.once(ctx)
@@ -67,7 +68,7 @@ func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
 	want, next := &selection{fetcher: ask, pos: p, filter: src.Filter}, &schedule{src: src}
 	archives := &archiveDoor{p, want, next, ""}
 	return &follower{p, want,
-		&manifestDoor{p, want, next, fetch.Validators{ETag: src.ETag, LastModified: src.LastModified}},
+		&manifestDoor{p, want, next, fetch.Validators{ETag: src.ETag, LastModified: src.LastModified}, partSpool{temp: src.Temp, manifest: ask.manifest}},
 		&messageDoor{p, want, archives, decoder{src: src}},
 		archives,
 	}, nil
@@ -132,10 +133,8 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		}
 		return f.use(ctx, f.doors.best(isOpen))
 	}
-	if !f.doors.found {
-		if err := f.want.discover(ctx); err != nil {
-			return Manifest, err
-		}
+	if !f.doors.found && !f.want.discover(ctx) { // the manifest names the doors too
+		return Manifest, f.manifest.take(ctx, false)
 	}
 	door, due, now := Manifest, f.manifest.schedule.due, time.Now()
 	if !f.cursor.IsZero() { // the other doors need a cursor to start from
