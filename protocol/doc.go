@@ -86,6 +86,7 @@
 //     the doors"), as rdf:resource;
 //   - dcterms:replaces, for each base URL that the site had before, at most 16, as
 //     rdf:resource: see "A site that moves";
+//   - p:whole, of a large site: see "A manifest in parts";
 //   - items with an rdf:Seq: the URL of every item, as rdf:resource.
 //
 // Then come the items, each rdf:about its URL: title (the path where there is
@@ -126,6 +127,106 @@
 // p:complete "false" that holds the items whose bytes are new or different since
 // then, and tombstones of the URLs that are gone. It has the cursor and the entity
 // tag of the whole manifest. The whole manifest, 200, is always a valid response.
+//
+// # A manifest in parts
+//
+// A manifest grows with the site, and is fetched and written as one file. A large
+// site that keeps a journal can therefore publish it in parts: robots.rdf is then an
+// index, a small manifest that names other files, the parts, which never change. From
+// which size on it does so is its own choice: readers read both.
+//
+// An index is a manifest with p:complete "false", without p:epoch and p:seq of its
+// own, and with p:items and items for a few of the newest pages, which feed readers
+// show. A reader that does not know parts thus finds a manifest that is not complete
+// and has no cursor: it removes nothing and stores no cursor because of it. Last
+// before items the channel holds p:whole (rdf:parseType="Resource"), with
+//
+//   - p:epoch and p:seq: the cursor of the whole site, from which a reader of the
+//     parts continues at any door;
+//   - p:items: the number of items of the whole site;
+//   - p:parts: an rdf:Seq of the page parts, in the order of their items;
+//   - p:changed: an rdf:Seq of the change parts, oldest first.
+//
+// Each member of these is a typed node p:Part, rdf:about the URL of the part, which
+// lies below the directory of the manifest's own URL, with p:seq (the change as of
+// which the part is valid), p:items (the number of its entries, tombstones included),
+// dcterms:extent (its length in bytes) and p:digest, both of its content without
+// content coding. In p:changed it also has p:after. A part lies at
+// robots.rdf.parts/DIGEST.rdf, DIGEST being its SHA-256 in 64 hexadecimal digits, but a
+// reader relies on rdf:about alone. Two parts with the same content have the same URL.
+//
+// A part is a manifest whose channel has rdf:about (the URL of the index, since a
+// document cannot contain its own digest), title, link, description, p:items (without
+// tombstones), p:complete "false" and items, and nothing else.
+//
+// A page part holds all items of a range, as of its p:seq, and no tombstone. The
+// range begins at its first item and ends before the first item of the next page
+// part; the first range also has everything before, and the last everything after.
+// Where ranges begin depends on the URLs, so that an added or removed page changes
+// the parts around it only: a URL begins a page part where the first 64 bits,
+// big-endian, of the SHA-256 of its bytes are 0 modulo 4,096 ([BeginsPart]), after
+// [MaxPartItems] items, and where the part would otherwise exceed [MaxPartBytes].
+// Readers accept any ranges.
+//
+// A change part holds every URL touched in (p:after, p:seq], once, as it is at p:seq:
+// an item if it is offered then, else a tombstone. A move touches both its URLs: the old
+// one has a tombstone with dcterms:isReplacedBy, the new one an item. A URL that ends
+// as it began is held too, since a part or a reader may be as of any change in between.
+// Each change part begins where the one before ends, the last one ends at the cursor, and
+// the first begins at the smallest p:seq of a page part, or earlier. If there is none,
+// all page parts are as of the cursor.
+//
+// Of all parts that speak of a URL, the one with the highest p:seq is right. A change part
+// speaks of the URLs that it holds; a page part of every URL in its range, and says of
+// those that it does not hold that they are not offered. Page and change parts of the
+// same p:seq agree. The p:seq of a page part may therefore rise without a new file: as
+// long as nothing in its range was touched.
+//
+// A reader whose cursor is of the same epoch, not before the p:after of the first change
+// part, and not after the cursor of the index, needs only the change parts that end after
+// its cursor ([Whole.ChangesAfter]). Any other reader reads all parts
+// ([Whole.Snapshot]). Absence means gone only to the latter, and only when every part of
+// one index was read with the stated length, digest and number of entries, the ranges
+// ascend, and the result has as many items as p:whole says. Only then is the cursor
+// stored. No content is used before its digest is checked.
+//
+// A part that is missing or has another digest was probably replaced: the reader requests
+// the index once more, with "Cache-Control: no-cache", and keeps the parts that it has
+// already checked. If that fails too, the cursor stays, and the next poll tries again. An
+// index before the reader's cursor, or of another epoch and with an earlier date than the
+// one read last, comes from a stale cache: it is requested in the same way, and never used.
+//
+// A site writes the parts before the index that names them, and removes a file only some
+// time after no index names it, so that readers can finish: at least ten minutes, unless
+// such files take more than a quarter of the space of the whole. The index is
+// served with "Cache-Control: no-cache"; parts may be cached for ever, with their digest as
+// entity tag, and be served with any content coding. Where a page must not be named any more,
+// because a rule was added that hides it, the site writes every part anew that holds its URL as
+// an item or as the target of a move, and removes the old files as soon as the index no longer
+// names them. Its tombstone stays. What caches and readers already have cannot be recalled.
+//
+// An index has at most [MaxIndex] bytes and names at most [MaxParts] parts of at most
+// [MaxPart] bytes; all change parts together have at most [MaxChanged] bytes and
+// [MaxChangedItems] entries. Whatever breaks these rules is an error that says why,
+// for the whole read: an index that cannot be used is never read as one that has no
+// p:whole, and no entry of a part is skipped. An index of two page parts:
+//
+//	<p:whole rdf:parseType="Resource">
+//	  <p:epoch>k3v7q2m4x5n6p2aa</p:epoch>
+//	  <p:seq>48213</p:seq>
+//	  <p:items>7903</p:items>
+//	  <p:parts>
+//	    <rdf:Seq>
+//	      <rdf:li><p:Part rdf:about="https://www.example.com/robots.rdf.parts/0b6a....rdf"><p:seq>48213</p:seq><p:items>4410</p:items><dcterms:extent>2700412</dcterms:extent><p:digest>sha-256=:BASE64:</p:digest></p:Part></rdf:li>
+//	      <rdf:li><p:Part rdf:about="https://www.example.com/robots.rdf.parts/9e1f....rdf"><p:seq>48190</p:seq><p:items>3492</p:items><dcterms:extent>2001733</dcterms:extent><p:digest>sha-256=:BASE64:</p:digest></p:Part></rdf:li>
+//	    </rdf:Seq>
+//	  </p:parts>
+//	  <p:changed>
+//	    <rdf:Seq>
+//	      <rdf:li><p:Part rdf:about="https://www.example.com/robots.rdf.parts/77c2....rdf"><p:after>48190</p:after><p:seq>48213</p:seq><p:items>19</p:items><dcterms:extent>14310</dcterms:extent><p:digest>sha-256=:BASE64:</p:digest></p:Part></rdf:li>
+//	    </rdf:Seq>
+//	  </p:changed>
+//	</p:whole>
 //
 // # The change list
 //
@@ -438,7 +539,8 @@
 //
 // The meaning of urn:parley:1# and [Subprotocol] is frozen: the elements Tombstone,
 // epoch, seq, items, complete, stream, changes, discovery, digest, text, canonical
-// and importance in the places above;
+// and importance, and of a manifest in parts Part, whole, parts, changed and after, in
+// the places above; which part is right about a URL;
 // the kinds of messages and their members; that a cursor is EPOCH:SEQ and
 // exclusive; that to is a watermark; when absence means gone; the forms, what a
 // condition of a filter means, and that a body is the bytes of its hash or none.
@@ -455,7 +557,7 @@
 //   - a body with an unknown enc is no body: fetch the page;
 //   - a digest of an unknown algorithm is an unknown digest, and any other property
 //     of a resource that cannot be read, such as a date, a length or a language, is
-//     unknown: the entry stays valid;
+//     unknown: the entry stays valid (those of a p:Part must be readable);
 //   - an unknown member of .well-known/parley or of a problem is ignored.
 //
 // Requests are different: a parameter that the site does not know is refused,

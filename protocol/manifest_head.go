@@ -165,6 +165,9 @@ func (h *headDraft) finish(origin string) error {
 	if m.Base = h.link; m.Base == "" {
 		m.Base, _ = CanonicalURL(m.URL, "./") // figure 6.5 has nothing better
 	}
+	if h.whole != nil && (h.complete || h.epoch != "" || h.hasSeq) {
+		return errOwnCursor
+	}
 	if validEpoch(h.epoch) && h.hasSeq {
 		m.Cursor = Cursor{h.epoch, h.seq}
 	}
@@ -173,8 +176,6 @@ func (h *headDraft) finish(origin string) error {
 	switch {
 	case h.whole == nil:
 		return nil
-	case h.complete || h.epoch != "" || h.hasSeq:
-		return errOwnCursor
 	case !strings.HasPrefix(m.URL, origin):
 		return fmt.Errorf("p:whole: the parts of %.200s are not of the origin %.200s", m.URL, origin)
 	}

@@ -151,7 +151,9 @@ func goldens() map[string]document {
 
 	bare := document{head: head, items: []protocol.Item{{URL: base + "x", Length: -1}}}
 	bare.head.Items = -1
-	return map[string]document{"site": site, "empty": empty, "bare": bare}
+
+	parts := smallParts()
+	return map[string]document{"site": site, "empty": empty, "bare": bare, "index": parts.index(), "page-part": parts.pages[1], "change-part": parts.changes[0]}
 }
 
 func TestGoldenManifests(t *testing.T) {

@@ -19,14 +19,17 @@ const flushSize = 96 << 10
 // error for input that would not be read back unchanged: items out of the order
 // of [Compare], or duplicate; a number of items other than m.Items, if that is
 // not -1, or another sequence the second time; a URL that [CanonicalURL] would
-// change; a complete manifest without a count. The output is then no manifest:
-// write to a temporary place.
+// change; a complete manifest without a count; an index that a reader would refuse.
+// The output is then no manifest: write to a temporary place.
 //
 // Titles are cut at 1 KiB, without characters that XML cannot hold; an invalid
 // media type, language or canonical URL, and a time outside the years 1 to 9999,
 // are left out. The tombstones in gone, which may be nil, keep their order.
 // Memory use does not depend on the number of items.
 func WriteManifest(w io.Writer, m Manifest, items iter.Seq2[Item, error], gone iter.Seq2[Tombstone, error]) error {
+	if m.Whole != nil {
+		w = &indexWriter{w, MaxIndex}
+	}
 	mw := manifestWriter{w: w, seed: maphash.MakeSeed()}
 	if err := mw.manifest(m, items, gone); err != nil {
 		return fmt.Errorf("write manifest %.200s: %w", m.URL, err)
@@ -36,7 +39,6 @@ func WriteManifest(w io.Writer, m Manifest, items iter.Seq2[Item, error], gone i
 
 type manifestWriter struct {
 	w          io.Writer
-	written    int64 // bytes
 	buf        []byte
 	cur        Item   // the current item; a field, so that it is not allocated for each
 	esc        []byte // its URL, escaped
@@ -90,13 +92,7 @@ func (w *manifestWriter) manifest(m Manifest, items iter.Seq2[Item, error], gone
 		}
 	}
 	w.raw("</rdf:RDF>\n")
-	if err := w.flush(0); err != nil {
-		return err
-	}
-	if m.Whole != nil && w.written > MaxIndex {
-		return errLongIndex
-	}
-	return nil
+	return w.flush(0)
 }
 
 func (w *manifestWriter) head(m Manifest) error {
@@ -301,8 +297,7 @@ func (w *manifestWriter) flush(size int) error {
 	if len(w.buf) < size {
 		return nil
 	}
-	n, err := w.w.Write(w.buf)
-	w.written += int64(n)
+	_, err := w.w.Write(w.buf)
 	w.buf = w.buf[:0]
 	return err
 }

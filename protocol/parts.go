@@ -83,7 +83,7 @@ func (w *Whole) check(index string) error {
 	if n := len(w.Parts) + len(w.Changed); n > MaxParts {
 		return fmt.Errorf("%d parts, more than %d: %w", n, MaxParts, ErrLimit)
 	}
-	urls, seen := resolver{}, make(map[string]bool, len(w.Parts)+len(w.Changed))
+	urls := resolver{}
 	least := w.Cursor.Seq // seq of a page part
 	named, changed, bytes := 0, 0, int64(0)
 	one := func(p *Part) error {
@@ -95,10 +95,8 @@ func (w *Whole) check(index string) error {
 			return fmt.Errorf("part %.200s is not below %.200s", p.URL, dir)
 		case p.URL == index:
 			return fmt.Errorf("part %.200s is the index itself", p.URL)
-		case seen[p.URL]:
-			return fmt.Errorf("part %.200s is named twice", p.URL)
-		case p.Length < 1 || p.Length > MaxPart:
-			return fmt.Errorf("part %.200s of %d bytes, not of 1 to %d: %w", p.URL, p.Length, MaxPart, ErrLimit)
+		case p.Length > MaxPart:
+			return fmt.Errorf("part %.200s of %d bytes, more than %d: %w", p.URL, p.Length, MaxPart, ErrLimit)
 		case p.Items < 1 || int64(p.Items) > p.Length:
 			return fmt.Errorf("part %.200s of %d entries in %d bytes", p.URL, p.Items, p.Length)
 		case p.Digest.IsZero():
@@ -106,7 +104,6 @@ func (w *Whole) check(index string) error {
 		case p.Seq > w.Cursor.Seq:
 			return fmt.Errorf("part %.200s is as of change %d, after the cursor %s", p.URL, p.Seq, w.Cursor)
 		}
-		seen[p.URL] = true
 		return nil
 	}
 	for i := range w.Parts {

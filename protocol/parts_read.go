@@ -138,7 +138,7 @@ func (w *Whole) ChangesAfter(after Cursor, open func(*Part) ([]byte, error), o M
 	}
 }
 
-// A change is an entry of a change part.
+// A touch is an entry of a change part.
 type touch struct {
 	Record
 	seq uint64 // of the part
@@ -215,7 +215,7 @@ func (p *Part) read(open func(*Part) ([]byte, error), o ManifestOptions, yield f
 	}
 }
 
-// usable refuses a part that has more than entries, or not all of them.
+// usable refuses a part that is another manifest, or of which an entry cannot be read.
 func (p *Part) usable(r *ManifestReader) error {
 	if h := &r.channel.head; h.Whole != nil || h.Complete || !h.Cursor.IsZero() {
 		return errors.New("it is a manifest of its own, not a part")

@@ -127,6 +127,66 @@ func TestRapperFindsTheTriples(t *testing.T) {
 	}
 }
 
+// It also finds what an index says of its parts, in their order.
+func TestRapperFindsTheParts(t *testing.T) {
+	rapper := machine.Tool(t, "rapper")
+	objects := map[string][]string{} // by subject and predicate
+	for line := range strings.Lines(hear(t, rapper, "-q", "-i", "rdfxml", "-o", "ntriples", "testdata/golden-index.rdf")) {
+		subject, rest, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(line), " ."), " ")
+		predicate, object, _ := strings.Cut(rest, " ")
+		objects[subject+" "+predicate] = append(objects[subject+" "+predicate], object)
+	}
+	the := func(subject, predicate string) string {
+		t.Helper()
+		found := objects[subject+" <"+predicate+">"]
+		if len(found) != 1 {
+			t.Fatalf("%s %s: %q", subject, predicate, found)
+		}
+		return found[0]
+	}
+	const rdf, parley = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "urn:parley:1#"
+	d := smallParts().index()
+	w := d.head.Whole
+	index := "<" + d.head.URL + ">"
+	whole := the(index, parley+"whole")
+	for subject, want := range map[string]map[string]any{
+		index: {"complete": "false", "items": 1},
+		whole: {"epoch": w.Cursor.Epoch, "seq": w.Cursor.Seq, "items": w.Items},
+	} {
+		for name, value := range want {
+			if got := the(subject, parley+name); got != fmt.Sprintf("%q", fmt.Sprint(value)) {
+				t.Errorf("%s %s is %s, not %v", subject, name, got, value)
+			}
+		}
+	}
+	for name, parts := range map[string][]protocol.Part{"parts": w.Parts, "changed": w.Changed} {
+		list := the(whole, parley+name)
+		for i, p := range parts {
+			part := the(list, fmt.Sprintf("%s_%d", rdf, i+1))
+			want := fmt.Sprintf(`<%s> <%sPart> "%d" "%d" "%d" "%s"`, p.URL, parley, p.Seq, p.Items, p.Length, p.Digest)
+			if got := strings.Join([]string{part, the(part, rdf+"type"), the(part, parley+"seq"), the(part, parley+"items"),
+				the(part, "http://purl.org/dc/terms/extent"), the(part, parley+"digest")}, " "); got != want {
+				t.Errorf("part %d of %s is\n%s, not\n%s", i+1, name, got, want)
+			}
+			if name == "changed" && the(part, parley+"after") != fmt.Sprintf("%q", fmt.Sprint(p.After)) {
+				t.Errorf("part %d is after %s, not %d", i+1, the(part, parley+"after"), p.After)
+			}
+		}
+		if extra := objects[fmt.Sprintf("%s <%s_%d>", list, rdf, len(parts)+1)]; extra != nil {
+			t.Errorf("more of %s: %s", name, extra)
+		}
+	}
+}
+
+// A feed reader shows of an index the newest pages, which it holds itself, and none of its parts.
+func TestFeedReaderShowsNoPart(t *testing.T) {
+	d := smallParts().index()
+	feed, err := gofeed.NewParser().Parse(bytes.NewReader(d.write(t)))
+	if err != nil || len(feed.Items) != 1 || feed.Items[0].Link != d.items[0].URL || feed.Link != d.head.Base {
+		t.Error(feed, err)
+	}
+}
+
 // A feed reader shows the pages with their titles and dates, and never a deleted one.
 func TestFeedReaderShowsNoTombstone(t *testing.T) {
 	d := goldens()["site"]
