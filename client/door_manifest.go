@@ -126,8 +126,9 @@ type manifestDoor struct {
 }
 
 // take emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226) or has a manifest in
-// parts, the changes since the last one. If it shows a better door, take leaves the changes to that. With conditional it sends the validators of the last manifest. A stale index is
-// requested once more, past all caches, and if that is stale too, not before the next poll.
+// parts, the changes since the last one. Before the doors are known it only looks for a better one, and leaves the
+// changes to that. With conditional it sends the validators of the last manifest. A stale index is requested once more,
+// past all caches; if that is stale too, take waits for the next poll.
 func (d *manifestDoor) take(ctx context.Context, conditional bool) error {
 	begun, stale := time.Now(), new(staleError)
 	err := d.read(ctx, conditional, false)

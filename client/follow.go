@@ -15,16 +15,18 @@ import (
 // range.
 //
 // The zero cursor begins with the manifest, as a snapshot of many Steps; a stored cursor resumes where it
-// stands, with a Step without Changes if nothing is new, or the door is the stream. Follow then uses the best Door that works: the stream, else long polling, else reading the manifest
-// from time to time; a better door is tried again every few minutes. Where the site does not accept the
-// cursor, and after a gap, Follow begins a snapshot by itself. A manifest without news yields no Step. With
-// Once Follow reads the manifest and ends.
+// stands, with a Step without Changes if nothing is new, or the door is the stream. Follow then uses the best
+// Door that works: the stream, else long polling, else reading the manifest from time to time; a better door
+// is tried again every few minutes. Of a manifest in parts Follow fetches those with the changes after the
+// cursor; where they do not reach back so far, it fetches all parts before the first Step. Where the site does
+// not accept the cursor, and after a gap, Follow begins a snapshot by itself. A manifest without news yields no
+// Step. With Once Follow reads the manifest and ends.
 //
 // An error is a report, with a zero Step: the door failed or refused. Follow backs off by half a second to a
 // minute (up to an hour if the site asks for that), and resumes from its cursor; the next Step, without
 // Changes where nothing is new, shows that the site is reachable again. Only a Base that is no URL and an
 // *OfferError end Follow. Errors wrap *StatusError where the site answered with such a status, and
-// protocol.ErrEpoch, protocol.ErrTooOld or protocol.ErrTruncated where those apply.
+// protocol.ErrEpoch, protocol.ErrTooOld, protocol.ErrTruncated or protocol.ErrPart where those apply.
 //
 // Follow runs in the caller's goroutine, and stands still while the caller handles a step; a site may close
 // the stream of a caller that takes too long, which costs a reconnection. After the range nothing keeps

@@ -17,7 +17,7 @@ import (
 
 const (
 	spoolPattern = "parley-*.parts"   // names of directories of parts
-	spoolAge     = 7 * 24 * time.Hour // after which RemoveParts removes one that has not grown
+	spoolAge     = 7 * 24 * time.Hour // after which RemoveParts removes one to which no part was added
 	codedSlack   = 4 << 10            // bytes by which a compressed part may be longer than its content
 )
 
