@@ -123,6 +123,7 @@ type manifestDoor struct {
 	schedule *schedule
 	known    fetch.Validators // of the manifest last read to its end
 	spool    partSpool
+	fetched  int // requests for parts since the last Step
 }
 
 // take emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226) or has a manifest in
@@ -241,6 +242,7 @@ type steps struct {
 func (p *steps) emit() error {
 	s := p.s
 	s.Door, s.As, s.Reset = Manifest, protocol.AsMeta, !p.part && !p.begun
+	s.Parts, p.door.fetched = p.door.fetched, 0
 	p.s, p.begun = Step{}, true
 	return p.door.emit(s)
 }

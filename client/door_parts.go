@@ -97,6 +97,7 @@ func (d *manifestDoor) fetchPart(ctx context.Context, p *protocol.Part) error {
 	h := d.want.header()
 	h.Set("Accept", protocol.ManifestType)
 	h.Set("Accept-Encoding", "zstd, gzip")
+	d.fetched++
 	resp, err := d.want.get(ctx, p.URL, h, stall)
 	if err == nil {
 		err = d.spool.add(p, resp.Body, resp.Header.Get("Content-Encoding"))

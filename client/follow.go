@@ -70,7 +70,8 @@ func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
 	want, next := &selection{fetcher: ask, pos: p, filter: src.Filter}, &schedule{src: src}
 	archives := &archiveDoor{p, want, next, ""}
 	return &follower{p, want,
-		&manifestDoor{p, want, next, fetch.Validators{ETag: src.ETag, LastModified: src.LastModified}, partSpool{temp: src.Temp, manifest: ask.manifest}},
+		&manifestDoor{position: p, want: want, schedule: next, known: fetch.Validators{ETag: src.ETag, LastModified: src.LastModified},
+			spool: partSpool{temp: src.Temp, manifest: ask.manifest}},
 		&messageDoor{p, want, archives, decoder{src: src}},
 		archives,
 	}, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,7 +134,7 @@ func (s *partSpool) read(p *protocol.Part) ([]byte, error) {
 func (s *partSpool) add(p *protocol.Part, r io.Reader, code string) error {
 	b, err := io.ReadAll(io.LimitReader(r, p.Length+codedSlack))
 	if err != nil {
-		return err
+		return &url.Error{Op: "Get", URL: p.URL, Err: err}
 	}
 	if code = strings.ToLower(strings.TrimSpace(code)); code == "" || code == "identity" {
 		if err := p.Check(b); err != nil {
