@@ -57,7 +57,8 @@ const maxReplaces = 16
 
 // ErrTruncated is wrapped by the last error of [ManifestReader.Next] for a
 // manifest that says it is complete and is well-formed, but whose number of
-// items differs from its count.
+// items differs from its count; and by that of [Whole.Snapshot] and
+// [Whole.ChangesAfter] for parts whose numbers differ from those of the index.
 var ErrTruncated = errors.New("manifest's number of items differs from its stated count")
 
 // ErrLimit is wrapped by errors that say that a manifest, or other input, exceeds a limit.

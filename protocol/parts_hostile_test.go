@@ -71,6 +71,7 @@ func TestHostileIndexes(t *testing.T) {
 		"the oldest changes missing":   {line(changed[0]), "\n", "change parts begin after change 4, and a page part is as of 2", false},
 		"the newest changes missing":   {line(changed[1]), "\n", "end at change 4", false},
 		"all changes missing":          {line(changed[0]) + "          " + line(changed[1]), "\n", "no change parts", false},
+		"changes that begin late":      {"<p:after>2", "<p:after>3", "begin after change 3, and a page part is as of 2", false},
 		"a gap between changes":        {"<p:after>4", "<p:after>3", "not after 4", false},
 		"changes backwards":            {"<p:after>4", "<p:after>5", "ends at 5", false},
 		"a change part without after":  {"<p:after>4</p:after>", "", "as its after", false},
@@ -275,7 +276,7 @@ func TestHostileParts(t *testing.T) {
 func TestMemoryOfParts(t *testing.T) {
 	s := smallParts()
 	// Page parts of the most bytes, of which each comes from the network anew; they hold little, but long.
-	const pages = 20
+	const pages = 8
 	filler := "<!--" + strings.Repeat("0123456789abcde\n", 60_000) + "-->"
 	s.whole.Parts = nil
 	made := func(i int) []byte {

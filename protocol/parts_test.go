@@ -143,6 +143,21 @@ func TestReadPartsOfASite(t *testing.T) {
 	}
 }
 
+// What a page part says of a page counts more than what an older change part says, such as an importance that no
+// change told of; so does its silence.
+func TestNewerPagePartIsRight(t *testing.T) {
+	s := &parted{whole: protocol.Whole{Cursor: protocol.Cursor{Epoch: "e", Seq: 5}, Items: 2}}
+	before, now := offered("a.html", "a"), offered("a.html", "a")
+	before.Importance, now.Importance = 10, 50
+	s.page(t, 5, partOf([]protocol.Item{now, offered("b.html", "b")}))
+	s.change(t, 2, 4, partOf([]protocol.Item{before, offered("withdrawn.html", "w")}))
+	s.change(t, 4, 5, partOf([]protocol.Item{offered("b.html", "b")}))
+	items, _, err := all(s.whole.Snapshot(s.open, protocol.ManifestOptions{}))
+	if err != nil || urlsOf(items) != "a.html b.html " || items[0].Importance != 50 {
+		t.Error(urlsOf(items), err, items)
+	}
+}
+
 // A reader that knows nothing of parts stores no cursor from an index and removes nothing because of it: to it,
 // p:whole is one more element that it does not know. It reads up to 256 KiB of such, which is an index of 2 million pages.
 func TestIndexForReaderOfOneFile(t *testing.T) {
