@@ -47,14 +47,14 @@ import (
 // By 49,500, exported names by 105 and public ones by 5, for what a crawl knows of its part of the Web: the census (12,000), its report (11,000), drawings
 // (4,400), ranks by links and the bow-tie (3,400), models of visitors with their simulation (9,000), what pages refer to (2,500), exponents of the index value; and
 // scans of single pages. By 1,400, exported names by 3, public ones by 14 and lines of a file by 100 for manifests in parts: what an
-// index says and how its parts are read (the specification, in one file, says it in 100 lines). Direct dependencies by one for gonum, which only tests import: it is their oracle.
+// index says and how its parts are read (the specification, in one file, says it in 100 lines); by 3,800 for followers that store parts until all are there, and for check, report and probe, which read them. Direct dependencies by one for gonum, which only tests import: it is their oracle.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_500,
 	"exported names":      2_313,
 	"public names":        519,
-	"tokens":              817_400,
+	"tokens":              821_200,
 	"direct dependencies": 18,
 	"lines of a file":     645,
 }
