@@ -83,7 +83,7 @@ func (s *partSpool) close() error {
 }
 
 func (s *partSpool) path(p *protocol.Part) string {
-	return filepath.Join(s.dir, fmt.Sprintf("%x", p.Digest))
+	return filepath.Join(s.dir, fmt.Sprintf("%x", p.Digest[:]))
 }
 
 // has reports whether a part is stored. The first time it checks the content, and removes the file if it is damaged.

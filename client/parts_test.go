@@ -102,9 +102,10 @@ func written(t *testing.T, m protocol.Manifest, items []protocol.Item, gone []pr
 // part serves a part and returns how an index names it.
 func (s *partedSite) part(items []protocol.Item, gone []protocol.Tombstone, after, seq uint64) protocol.Part {
 	b := written(s.t, protocol.Manifest{}, items, gone)
-	name := fmt.Sprintf("%s%x.rdf", partsDir, protocol.Sum(b))
+	digest := protocol.Sum(b)
+	name := fmt.Sprintf("%s%x.rdf", partsDir, digest[:])
 	s.file(name, b)
-	return protocol.Part{URL: base + name, After: after, Seq: seq, Items: len(items) + len(gone), Length: int64(len(b)), Digest: protocol.Sum(b)}
+	return protocol.Part{URL: base + name, After: after, Seq: seq, Items: len(items) + len(gone), Length: int64(len(b)), Digest: digest}
 }
 
 // publish writes an index: the page parts as they are, and another change part. With fold, or in a new epoch, it writes
@@ -316,6 +317,70 @@ func TestPartVanishes(t *testing.T) {
 		}
 		if took := time.Since(began); took > 11*time.Minute || len(c.errs) != 1 {
 			t.Errorf("found again after %v, errors %v", took, c.errs)
+		}
+	})
+}
+
+// A stored part is damaged before it is read: it is fetched again, and no other.
+func TestStoredPartIsDamaged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPartedSite(t, 50, 10)
+		s.publish(true)
+		src := s.source()
+		src.Temp = t.TempDir()
+		last := pathOf(s.whole.Parts[4])
+		own := s.doors["/"+last]
+		s.setDoor("/"+last, func(w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
+			own(w, r, h)
+			stored, err := filepath.Glob(filepath.Join(src.Temp, "*", fmt.Sprintf("%x", s.whole.Parts[2].Digest[:])))
+			if err != nil || len(stored) != 1 {
+				t.Errorf("stored: %v %v", stored, err)
+				return
+			}
+			if err := os.Truncate(stored[0], 20); err != nil {
+				t.Error(err)
+			}
+		})
+		c := newCopier(s.fakeSite)
+		c.follow(src, protocol.Cursor{}, c.caughtUp)
+		asked, _ := s.requests()
+		if len(c.errs) != 1 || len(asked) != 6+2 || asked[7] != pathOf(s.whole.Parts[2]) {
+			t.Errorf("requests %v, errors %v", asked, c.errs)
+		}
+	})
+}
+
+// The connection is cut after a quarter of an hour of requests at a polite pace: what was read until then is no reason to
+// wait longer before the next attempt.
+func TestPartsAtAPolitePace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPartedSite(t, 200, 1)
+		s.publish(true)
+		p := "/" + pathOf(s.whole.Parts[180])
+		own := s.doors[p]
+		cut := true
+		s.setDoor(p, func(w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
+			if cut {
+				cut = false
+				own(&cutWriter{w, 100}, r, h)
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			own(w, r, h)
+		})
+		src := s.source()
+		src.Pace = func(ctx context.Context) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}
+		c := newCopier(s.fakeSite)
+		began := time.Now()
+		c.follow(src, protocol.Cursor{}, c.caughtUp)
+		if asked, _ := s.requests(); len(asked) != 203 || len(c.errs) != 1 {
+			t.Errorf("%d requests, errors %v", len(asked), c.errs)
+		}
+		if took := time.Since(began); took > 18*time.Minute {
+			t.Errorf("took %v", took)
 		}
 	})
 }
