@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type partSpool struct {
 	checked        map[protocol.Digest]bool
 	body           coding.Body
 	zstd           *coding.Packer
+	content        []byte // that read returned last
 }
 
 // open makes the directory, and removes from it everything but the parts in need.
@@ -67,7 +69,7 @@ func (s *partSpool) open(need []*protocol.Part) (err error) {
 // remove removes all parts.
 func (s *partSpool) remove() error {
 	dir := s.dir
-	s.dir, s.checked = "", nil
+	s.dir, s.checked, s.content = "", nil, nil
 	if dir == "" {
 		return nil
 	}
@@ -109,7 +111,7 @@ func (s *partSpool) drop(p *protocol.Part) {
 	os.Remove(s.path(p)) // what cannot be removed is replaced by the next add
 }
 
-// read returns the content of a stored part, or as much of it as shows that it is too long.
+// read returns the content of a stored part, or as much of it as shows that it is too long. It is valid until the next read.
 func (s *partSpool) read(p *protocol.Part) ([]byte, error) {
 	f, err := os.Open(s.path(p))
 	if err != nil {
@@ -121,12 +123,12 @@ func (s *partSpool) read(p *protocol.Part) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Close()
-	b := make([]byte, p.Length+1)
-	n, err := io.ReadFull(r, b)
+	s.content = slices.Grow(s.content[:0], int(p.Length)+1)
+	n, err := io.ReadFull(r, s.content[:p.Length+1])
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		err = nil
 	}
-	return b[:n], err
+	return s.content[:n], err
 }
 
 // add stores a part as it was transferred, with this content coding, or compressed if it has none. If the content is not
