@@ -209,6 +209,40 @@ func TestRunReadsManifestInParts(t *testing.T) {
 	})
 }
 
+// A part is missing when a site is met for the first time. The site is known to have a manifest, which is soon read again.
+func TestRunWaitsForMissingPart(t *testing.T) {
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 16, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 25)
+		s.Put("/", "<title>No links</title>")
+		m := newPartedManifest(t, s.Origin)
+		s.Handler = m.serve
+		pages := map[string]string{}
+		for i := range 25 {
+			pages[nth(i)], _ = s.Body(nth(i))
+		}
+		m.publish(pages)
+		m.lost = strings.TrimPrefix(m.whole.Parts[1].URL, s.Origin)
+		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 100})
+		defer col.Close()
+		c.Temp = dir
+		runFor(t, c, time.Hour, func(context.Context) {
+			time.Sleep(5 * time.Minute)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.lost = ""
+		})
+		if at, _ := visits(w, s, time.Time{}); len(at[nth(0)]) == 0 || len(at[nth(24)]) == 0 {
+			t.Errorf("pages of the manifest were not fetched: %v", at)
+		}
+		if _, pages, _ := m.requests(); pages > 2+2*10 {
+			t.Errorf("%d requests for parts", pages)
+		}
+	})
+}
+
 // A crawl that ends when nothing is left has all pages of a manifest in parts. If a part is missing, the parts that it has
 // fetched are kept for the next crawl.
 func TestCrawlReadsManifestInParts(t *testing.T) {
