@@ -29,22 +29,16 @@ func Discover(ctx context.Context, src *Source) (*protocol.Discovery, error) {
 	return d, nil
 }
 
-// discover finds the site's doors without reading the whole manifest: from its well-known file, or, without
-// one, from the beginning of the manifest.
-func (w *selection) discover(ctx context.Context) error {
-	if w.offer == nil { // else it has no description
-		if d, err := w.wellKnown(ctx); err == nil {
-			w.pos.doors.set(d.Stream, d.Changes)
-			return nil
-		} else if ctx.Err() != nil {
-			return ctx.Err()
-		}
+// discover finds the site's doors in its description, and reports whether it has one.
+func (w *selection) discover(ctx context.Context) bool {
+	if w.offer != nil { // it has no description
+		return false
 	}
-	head, err := w.manifestHead(ctx)
+	d, err := w.wellKnown(ctx)
 	if err == nil {
-		w.stated(head)
+		w.pos.doors.set(d.Stream, d.Changes)
 	}
-	return err
+	return err == nil
 }
 
 // manifestHead reads the beginning of the manifest.

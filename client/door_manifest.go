@@ -98,12 +98,16 @@ func (l *listing) next(ctx context.Context) (protocol.Record, error) {
 }
 
 // head returns the listing's head. Of several parts it is that of the first, whose cursor is the one to
-// resume from.
+// resume from. That of an index is as if it were the whole manifest.
 func (l *listing) head() protocol.Manifest {
-	if l.parts > 0 {
-		return l.first
+	head := l.first
+	if l.parts == 0 {
+		head = l.r.Head()
 	}
-	return l.r.Head()
+	if head.Whole != nil {
+		head.Cursor, head.Complete = head.Whole.Cursor, true
+	}
+	return head
 }
 
 // left counts the entries skipped so far, and returns why.
@@ -118,11 +122,28 @@ type manifestDoor struct {
 	want     *selection
 	schedule *schedule
 	known    fetch.Validators // of the manifest last read to its end
+	spool    partSpool
+	fetched  int // requests for parts since the last Step
 }
 
-// take emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226), the
-// changes since the last one. With conditional it sends the validators of the last manifest.
-func (d *manifestDoor) take(ctx context.Context, conditional bool) (err error) {
+// take emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226) or has a manifest in
+// parts, the changes since the last one. Before the doors are known it only looks for a better one, and leaves the
+// changes to that. With conditional it sends the validators of the last manifest. A stale index is requested once more,
+// past all caches; if that is stale too, take waits for the next poll.
+func (d *manifestDoor) take(ctx context.Context, conditional bool) error {
+	begun, stale := time.Now(), new(staleError)
+	err := d.read(ctx, conditional, false)
+	if errors.As(err, &stale) {
+		err = d.read(ctx, false, true)
+	}
+	if errors.As(err, &stale) && d.schedule.progress.Before(begun) {
+		d.schedule.postpone()
+	}
+	return err
+}
+
+// read is take without repetition. With fresh it accepts no stored response of a cache.
+func (d *manifestDoor) read(ctx context.Context, conditional, fresh bool) (err error) {
 	w := d.want
 	u, err := w.describedAt()
 	if err != nil {
@@ -134,6 +155,9 @@ func (d *manifestDoor) take(ctx context.Context, conditional bool) (err error) {
 		if d.known.ETag != "" && !d.cursor.IsZero() && w.filter.IsZero() {
 			h.Set("A-IM", "feed") // RFC 3229: the changes since then are enough
 		}
+	}
+	if fresh {
+		h.Set("Cache-Control", "no-cache")
 	}
 	resp, r, err := w.openManifest(ctx, u, h)
 	if err != nil {
@@ -147,76 +171,124 @@ func (d *manifestDoor) take(ctx context.Context, conditional bool) (err error) {
 	defer func() { l.resp.Body.Close() }()
 	defer func(begun time.Time) { d.schedule.read(begun, err) }(time.Now())
 	validators := fetch.ValidatorsOf(resp.Header)
-	part := resp.StatusCode == http.StatusIMUsed
-
-	s := Step{Door: Manifest, As: protocol.AsMeta, Reset: !part}
-	skipped := 0 // entries already counted in Step.Skipped
-	named := 0   // entries of this origin
+	s := &steps{door: d, part: resp.StatusCode == http.StatusIMUsed}
+	opening := !d.doors.found && !w.src.Once // a better door is looked for
 	for begun := false; ; begun = true {
 		rec, err := l.next(ctx)
 		if err != nil && err != io.EOF {
+			if !begun && protocol.Origin(l.head().Base) != w.origin { // an index of another site
+				err = &ElsewhereError{URL: resp.Request.URL.String(), Of: l.head().Base}
+			}
 			return err
 		}
-		if !begun || err == io.EOF && s.Reset {
-			if news, err := d.isNews(l.head(), part); err != nil || !news {
-				if err == nil {
-					d.took(validators)
-					err = d.mended(Manifest, protocol.AsMeta)
+		head := l.head()
+		if !begun || head.Whole != nil || err == io.EOF && !s.part && !s.begun {
+			if head.Whole != nil {
+				if err := d.stale(head.Cursor, validators); err != nil {
+					return err
 				}
+			}
+			news, err := d.isNews(head, s.part)
+			switch {
+			case err != nil:
 				return err
+			case opening && head.Cursor.Epoch == d.cursor.Epoch && d.doors.best(exists) != Manifest:
+				return nil // that door has the news
+			case !news:
+				d.took(validators)
+				return d.mended(Manifest, protocol.AsMeta)
 			}
 		}
+		if head.Whole != nil {
+			io.CopyN(io.Discard, resp.Body, protocol.MaxIndex) // its items, so that the connection can be used again
+			l.resp.Body.Close()
+			return d.readParts(ctx, head, validators)
+		}
+		skipped, why := l.left()
 		if err == io.EOF {
-			if n, why := l.left(); n > 0 && named == 0 && !part { // a site reachable at two addresses has a manifest of one of them
+			if skipped > 0 && s.named == 0 && !s.part { // a site reachable at two addresses has a manifest of one of them
 				u := resp.Request.URL.String()
-				if protocol.Origin(l.head().Base) != w.origin {
-					return &ElsewhereError{URL: u, Of: l.head().Base}
+				if protocol.Origin(head.Base) != w.origin {
+					return &ElsewhereError{URL: u, Of: head.Base}
 				}
-				return fmt.Errorf("%s names no page of its own origin among %d entries: %w", u, n, errors.Join(why[:min(len(why), 1)]...))
+				return fmt.Errorf("%s names no page of its own origin among %d entries: %w", u, skipped, errors.Join(why[:min(len(why), 1)]...))
 			}
-			break
-		}
-		if len(s.Changes) == protocol.MaxBatch {
-			n, _ := l.left()
-			s.Skipped, skipped = n-skipped, n
-			if err := d.emit(s); err != nil {
-				return err
+			if behind(head.Cursor, d.cursor) || s.part && head.Cursor.Epoch != d.cursor.Epoch { // the head may have been read last, after the items
+				return fmt.Errorf("manifest has cursor %v, which does not continue %v", head.Cursor, d.cursor)
 			}
-			s = Step{Door: Manifest, As: protocol.AsMeta}
+			if skipped > 0 {
+				w.src.Log.Warn("invalid entries of the manifest are ignored", "entries", skipped, "first", why)
+			}
+			return s.end(head, validators, skipped)
 		}
-		named++
-		if c, ok := d.listed(&rec, part, l.head().Complete); ok {
-			s.Changes = append(s.Changes, c)
+		s.complete = head.Complete
+		if err := s.add(&rec, skipped); err != nil {
+			return err
 		}
 	}
-	head := l.head()
-	if behind(head.Cursor, d.cursor) || part && head.Cursor.Epoch != d.cursor.Epoch { // the head may have been read last, after the items
-		return fmt.Errorf("manifest has cursor %v, which does not continue %v", head.Cursor, d.cursor)
+}
+
+// steps emits the records of a manifest as Steps of bounded size.
+type steps struct {
+	door           *manifestDoor
+	part, complete bool // the records are changes; absence means gone
+	s              Step
+	begun          bool // a Step was emitted
+	named          int  // records
+	skipped        int  // entries counted in a Step.Skipped so far
+}
+
+// emit emits the current Step, and begins the next.
+func (p *steps) emit() error {
+	s := p.s
+	s.Door, s.As, s.Reset = Manifest, protocol.AsMeta, !p.part && !p.begun
+	s.Parts, p.door.fetched = p.door.fetched, 0
+	p.s, p.begun = Step{}, true
+	return p.door.emit(s)
+}
+
+// add adds a record, after the current Step was emitted if that is full. The reader has skipped so many entries.
+func (p *steps) add(rec *protocol.Record, skipped int) error {
+	if len(p.s.Changes) == protocol.MaxBatch {
+		p.s.Skipped, p.skipped = skipped-p.skipped, skipped
+		if err := p.emit(); err != nil {
+			return err
+		}
 	}
-	n, why := l.left()
-	if n > 0 {
-		w.src.Log.Warn("invalid entries of the manifest are ignored", "entries", n, "first", why)
+	p.named++
+	if c, ok := p.door.listed(rec, p.part, p.complete); ok {
+		p.s.Changes = append(p.s.Changes, c)
 	}
+	return nil
+}
+
+// end emits the last Step, which moves the cursor.
+func (p *steps) end(head protocol.Manifest, from fetch.Validators, skipped int) error {
+	d := p.door
 	// The answer to a query names all that matches, so it is whole though it is less than the site.
-	s.Skipped, s.Cursor, s.Whole = n-skipped, head.Cursor, !part && (head.Complete || w.asksSite() && w.filter.Since.IsZero())
-	s.ETag, s.LastModified = validators.ETag, validators.LastModified
+	p.s.Skipped, p.s.Cursor, p.s.Whole = skipped-p.skipped, head.Cursor, !p.part && (head.Complete || d.want.asksSite() && d.want.filter.Since.IsZero())
+	p.s.ETag, p.s.LastModified = from.ETag, from.LastModified
 	d.cursor = head.Cursor
-	w.stated(head)
-	d.took(validators)
-	return d.emit(s)
+	d.want.stated(head)
+	d.took(from)
+	return p.emit()
 }
 
 // listed returns the change that a record of a manifest stands for, and whether to report it.
 func (d *manifestDoor) listed(rec *protocol.Record, part, complete bool) (protocol.Change, bool) {
-	t := rec.Gone
-	switch {
-	case t == nil && part:
-		return protocol.Change{Op: protocol.Update, Item: rec.Item}, true
-	case t == nil:
-		return protocol.Change{Op: protocol.Create, Item: rec.Item}, d.want.filter.Wants(&rec.Item)
+	t, filter := rec.Gone, &d.want.filter
+	if t == nil {
+		wanted := filter.Wants(&rec.Item)
+		switch {
+		case !part:
+			return protocol.Change{Op: protocol.Create, Item: rec.Item}, wanted
+		case wanted:
+			return protocol.Change{Op: protocol.Update, Item: rec.Item}, true
+		}
+		t = &protocol.Tombstone{URL: rec.Item.URL} // it may have matched before
 	}
 	return protocol.Change{Op: protocol.Delete, Item: protocol.Item{URL: t.URL, Length: -1}, At: t.At, Prev: t.Prev},
-		part || !complete && !d.want.asksSite() // else absence says it too
+		part && filter.WantsURL(t.URL) || !part && !complete && !d.want.asksSite() // else absence says it too
 }
 
 // took records that the manifest was read.

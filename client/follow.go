@@ -15,16 +15,18 @@ import (
 // range.
 //
 // The zero cursor begins with the manifest, as a snapshot of many Steps; a stored cursor resumes where it
-// stands, with a Step without Changes if nothing is new, or the door is the stream. Follow then uses the best Door that works: the stream, else long polling, else reading the manifest
-// from time to time; a better door is tried again every few minutes. Where the site does not accept the
-// cursor, and after a gap, Follow begins a snapshot by itself. A manifest without news yields no Step. With
-// Once Follow reads the manifest and ends.
+// stands, with a Step without Changes if nothing is new, or the door is the stream. Follow then uses the best
+// Door that works: the stream, else long polling, else reading the manifest from time to time; a better door
+// is tried again every few minutes. Of a manifest in parts Follow fetches those with the changes after the
+// cursor; where they do not reach back so far, it fetches all parts before the first Step. Where the site does
+// not accept the cursor, and after a gap, Follow begins a snapshot by itself. A manifest without news yields no
+// Step. With Once Follow reads the manifest and ends.
 //
 // An error is a report, with a zero Step: the door failed or refused. Follow backs off by half a second to a
 // minute (up to an hour if the site asks for that), and resumes from its cursor; the next Step, without
 // Changes where nothing is new, shows that the site is reachable again. Only a Base that is no URL and an
 // *OfferError end Follow. Errors wrap *StatusError where the site answered with such a status, and
-// protocol.ErrEpoch, protocol.ErrTooOld or protocol.ErrTruncated where those apply.
+// protocol.ErrEpoch, protocol.ErrTooOld, protocol.ErrTruncated or protocol.ErrPart where those apply.
 //
 // Follow runs in the caller's goroutine, and stands still while the caller handles a step; a site may close
 // the stream of a caller that takes too long, which costs a reconnection. After the range nothing keeps
@@ -37,6 +39,7 @@ func Follow(ctx context.Context, src *Source, cursor protocol.Cursor) iter.Seq2[
 			return
 		}
 		defer f.want.close()
+		defer f.manifest.spool.close()
 		f.yield = yield
 		if src.Once {
 			f.once(ctx)
@@ -67,7 +70,8 @@ func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
 	want, next := &selection{fetcher: ask, pos: p, filter: src.Filter}, &schedule{src: src}
 	archives := &archiveDoor{p, want, next, ""}
 	return &follower{p, want,
-		&manifestDoor{p, want, next, fetch.Validators{ETag: src.ETag, LastModified: src.LastModified}},
+		&manifestDoor{position: p, want: want, schedule: next, known: fetch.Validators{ETag: src.ETag, LastModified: src.LastModified},
+			spool: partSpool{temp: src.Temp, manifest: ask.manifest}},
 		&messageDoor{p, want, archives, decoder{src: src}},
 		archives,
 	}, nil
@@ -132,10 +136,8 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		}
 		return f.use(ctx, f.doors.best(isOpen))
 	}
-	if !f.doors.found {
-		if err := f.want.discover(ctx); err != nil {
-			return Manifest, err
-		}
+	if !f.doors.found && !f.want.discover(ctx) { // the manifest names the doors too
+		return Manifest, f.manifest.take(ctx, false)
 	}
 	door, due, now := Manifest, f.manifest.schedule.due, time.Now()
 	if !f.cursor.IsZero() { // the other doors need a cursor to start from

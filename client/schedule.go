@@ -12,6 +12,8 @@ type schedule struct {
 	due    time.Time
 	spared time.Time // because of a failure it is not read before then
 	broken int       // failures in a row to read it to its end
+
+	progress time.Time // when a part of it was last stored, which is not read again
 }
 
 // renew sets when it is due again.
@@ -25,6 +27,9 @@ func (s *schedule) renew() {
 
 // read records how the reading of a manifest that began at begun has ended.
 func (s *schedule) read(begun time.Time, err error) {
+	if s.progress.After(begun) {
+		begun = s.progress
+	}
 	took := time.Since(begun)
 	wait := min(manifestTax*took, max(s.src.Poll, longestWait))
 	if err == nil {
@@ -34,4 +39,13 @@ func (s *schedule) read(begun time.Time, err error) {
 		s.broken++
 	}
 	s.spared = time.Now().Add(pause.AtMost(wait, s.src.Hurry))
+}
+
+// gained records that a part of the manifest was stored.
+func (s *schedule) gained() { s.progress, s.broken = time.Now(), 0 }
+
+// postpone spares the manifest until the next poll.
+func (s *schedule) postpone() {
+	s.renew()
+	s.spared = s.due
 }

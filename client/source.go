@@ -106,18 +106,21 @@ type Source struct {
 	// stated them: a manifest that is unchanged is not sent again.
 	ETag, LastModified string
 
-	// MaxManifest bounds a manifest, in bytes without content coding. Zero
-	// means DefaultMaxManifest.
+	// MaxManifest bounds a manifest, in bytes without content coding, and the
+	// parts that are fetched of one in parts. Zero means DefaultMaxManifest.
 	MaxManifest int64
 
 	// MaxPage bounds the bytes of a page in Bodies and from Batch. Zero means 16 MiB. A larger page counts as none.
 	MaxPage int64
 
-	// MaxArchive bounds an archive of the whole site, in bytes as transferred: zero means 16 GiB. Until it is
-	// read it is stored in a file in the directory Temp; empty means the system's directory for temporary
-	// files.
+	// MaxArchive bounds an archive of the whole site, in bytes as transferred: zero means 16 GiB.
 	MaxArchive int64
-	Temp       string
+
+	// Temp is the directory in which an archive, or the parts of a manifest, are stored until they are read.
+	// Parts remain there if the process ends before, and are not fetched again; no other Follow of the same
+	// manifest may use the directory meanwhile. Empty means the system's directory for temporary files, in
+	// which nothing remains after Follow.
+	Temp string
 
 	// NoStream and NoChanges disable a door.
 	NoStream, NoChanges bool

@@ -29,8 +29,8 @@ const (
 // partPattern matches the names of unfinished downloads.
 const partPattern = "parley-*.part"
 
-// RemoveParts removes unfinished archives that a killed process left in dir, its Source.Temp. No other
-// process may be downloading to dir.
+// RemoveParts removes from dir, the Source.Temp of a process that was killed, the unfinished archives, and the parts of
+// manifests of which none was added for a week. No other process may be downloading to dir.
 func RemoveParts(dir string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -39,6 +39,10 @@ func RemoveParts(dir string) {
 	for _, e := range list {
 		if ok, _ := filepath.Match(partPattern, e.Name()); ok && e.Type().IsRegular() {
 			os.Remove(filepath.Join(dir, e.Name()))
+		} else if ok, _ := filepath.Match(spoolPattern, e.Name()); ok && e.IsDir() {
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > spoolAge {
+				os.RemoveAll(filepath.Join(dir, e.Name()))
+			}
 		}
 	}
 }

@@ -51,6 +51,9 @@ type Step struct {
 	// Skipped counts the entries left out of Changes: URLs of another origin, and invalid URLs.
 	Skipped int
 
+	// Parts counts the requests for parts of a manifest since the Step before.
+	Parts int
+
 	// Behind reports that the site already has later changes: a page that changes again in those comes
 	// without a body for this version.
 	Behind bool

@@ -205,7 +205,7 @@
 // an item or as the target of a move, and removes the old files as soon as the index no longer
 // names them. Its tombstone stays. What caches and readers already have cannot be recalled.
 //
-// An index has at most [MaxIndex] bytes and names at most [MaxParts] parts of at most
+// An index has at most [MaxIndex] bytes and names at most 100,000 parts of at most
 // [MaxPart] bytes; all change parts together have at most [MaxChanged] bytes and
 // [MaxChangedItems] entries. Whatever breaks these rules is an error that says why,
 // for the whole read: an index that cannot be used is never read as one that has no

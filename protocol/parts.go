@@ -10,11 +10,11 @@ import (
 )
 
 // The bounds of a manifest in parts. A writer keeps all of them. A reader refuses an index or a part that is
-// beyond MaxIndex, MaxPart, MaxParts, MaxChanged or MaxChangedItems.
+// beyond MaxIndex, MaxPart, maxParts, MaxChanged or MaxChangedItems.
 const (
 	MaxIndex = 16 << 20 // bytes of an index
 	MaxPart  = 16 << 20 // bytes of a part
-	MaxParts = 100_000  // parts of one index, page parts and change parts together
+	maxParts = 100_000  // parts of one index, page parts and change parts together
 
 	MaxChanged      = 64 << 20 // bytes of all change parts of an index together
 	MaxChangedItems = 1 << 18  // items and tombstones of all change parts of an index together
@@ -80,8 +80,8 @@ func (w *Whole) check(index string) error {
 	if !validEpoch(w.Cursor.Epoch) {
 		return fmt.Errorf("invalid epoch %.80q", w.Cursor.Epoch)
 	}
-	if n := len(w.Parts) + len(w.Changed); n > MaxParts {
-		return fmt.Errorf("%d parts, more than %d: %w", n, MaxParts, ErrLimit)
+	if n := len(w.Parts) + len(w.Changed); n > maxParts {
+		return fmt.Errorf("%d parts, more than %d: %w", n, maxParts, ErrLimit)
 	}
 	urls := resolver{}
 	least := w.Cursor.Seq // seq of a page part

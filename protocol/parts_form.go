@@ -126,8 +126,8 @@ func (h *headDraft) readWhole(x *document, url string) error {
 			}
 		case !x.Is(nsParley, "Part"):
 			depth++ // rdf:Seq, rdf:li
-		case len(w.Parts)+len(w.Changed) == MaxParts:
-			return fmt.Errorf("more than %d parts: %w", MaxParts, ErrLimit)
+		case len(w.Parts)+len(w.Changed) == maxParts:
+			return fmt.Errorf("more than %d parts: %w", maxParts, ErrLimit)
 		default:
 			p, err := x.part(url, list == &w.Changed)
 			if err != nil {

@@ -231,8 +231,8 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 			if errors.As(err, &status) {
 				s.Status = status.Status
 			}
-			var network *url.Error // else there was a response, and it is no manifest
-			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && errors.As(err, &network)
+			var network *url.Error // else there was a response, and it is no manifest, unless it names parts
+			passes := s.Status >= 500 || s.Status == http.StatusTooManyRequests || s.Status == 0 && (errors.As(err, &network) || errors.Is(err, protocol.ErrPart))
 			if !f.alone() && (passes || !s.Changed.IsZero()) {
 				work.Lock()
 				f.sites.failed(st, err.Error())

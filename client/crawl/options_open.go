@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/client/crawl/internal/rank"
@@ -61,6 +62,7 @@ func (o *Options) Open(ctx context.Context) (*Crawler, error) {
 	if err != nil {
 		return nil, err
 	}
+	client.RemoveParts(into) // the collection is locked, so no other process downloads there
 	s, err := collection.Steering(col)
 	if err == nil {
 		c, err = o.steered(&s, col)
@@ -71,6 +73,7 @@ func (o *Options) Open(ctx context.Context) (*Crawler, error) {
 	if err != nil {
 		return nil, errors.Join(err, col.Close())
 	}
+	c.settings.Temp = into
 	return c, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
@@ -286,13 +287,32 @@ func (r *revisits) nextPoll(st *site) time.Duration {
 	plan := r.polls[st.ID]
 	switch {
 	case plan != nil: // unplanned polls are not charged to the budget, like those of sitemaps
-		r.budget.Spend(r.c.Revisit.Policy.Costs.ManifestPoll(st.Pages))
+		pages := st.Pages
+		if st.parted {
+			pages = 0 // announced charges what was read
+		}
+		r.budget.Spend(r.c.Revisit.Policy.Costs.ManifestPoll(pages))
 		every := time.Duration(min(plan.Every(price), 1) * float64(longestPoll))
 		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestPoll))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed
 	}
 	return r.c.hurried(longestPoll)
+}
+
+// announced also charges the budget for the parts of a manifest that were read, if its polls are charged.
+func (r *revisits) announced(st *site, step *client.Step, by collection.Signal, pending int) {
+	if by == collection.ByManifest && (step.Reset || step.Parts > 0) {
+		st.parted = step.Parts > 0
+	}
+	if step.Parts > 0 && r.polls[st.ID] != nil {
+		entries, costs := len(step.Changes), r.c.Revisit.Policy.Costs
+		if step.Reset {
+			entries = st.Pages
+		}
+		r.budget.Spend(costs.ManifestPoll(entries) + float64(step.Parts-1)*costs.ManifestPoll(0))
+	}
+	r.estimates.announced(st, step, by, pending)
 }
 
 // visited also charges the budget for the visit.

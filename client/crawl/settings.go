@@ -89,8 +89,7 @@ type settings struct {
 	BundleCount int
 
 	// MaxArchive bounds the archive of a whole site, in bytes: zero means 1 GiB,
-	// and 16 GiB where As is protocol.AsSite. Temp is the directory that holds it
-	// during the import; empty means the system's.
+	// and 16 GiB where As is protocol.AsSite. Temp is that of client.Source.
 	MaxArchive int64
 	Temp       string
 

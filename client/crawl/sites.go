@@ -47,6 +47,7 @@ type site struct {
 	weight       float64   // mean importance of its pages; 0: not known yet
 	polled       time.Time // when its manifest was last polled
 	polledBefore time.Time // when it was polled the time before
+	parted       bool      // its manifest is in parts, of which a poll reads only those with changes
 	soft         softProbe
 	silences     int       // in a row, see leave
 	ailing       bool      // it gives no answer, and that was logged

@@ -217,6 +217,11 @@ var faults = []struct {
 		s.change("/robots.rdf", "<dcterms:modified>2026-01-01T00:00:00Z</dcterms:modified>", "")
 	}},
 	{"count", "/robots.rdf", func(s *shop) { s.change("/robots.rdf", "<p:items>24", "<p:items>25") }},
+	{"", "/robots.rdf", func(s *shop) { s.divide(0) }},
+	{"part-differs", "/robots.rdf", func(s *shop) {
+		s.divide(1)
+		s.add("/parts/1.rdf", "application/rdf+xml", s.pages["/parts/0.rdf"].body)
+	}},
 	{"order", "/robots.rdf", func(s *shop) {
 		s.change("/robots.rdf", `<item rdf:about="`+s.url+`/p/00.html"`, `<item rdf:about="`+s.url+`/p/22.html?"`)
 	}},

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -181,7 +183,8 @@ func (r *reporting) options() (report.Options, error) {
 	return o, nil
 }
 
-// readManifest returns the URLs of the pages of a manifest.
+// readManifest returns the URLs of the pages of a manifest. The parts of one in parts are where they are on the site: below
+// the manifest's directory.
 func readManifest(file string) (urls []string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -192,6 +195,8 @@ func readManifest(file string) (urls []string, err error) {
 	for {
 		record, err := m.Next()
 		switch {
+		case errors.Is(err, io.EOF) && m.Head().Whole != nil:
+			return readParts(file, m.Head())
 		case errors.Is(err, io.EOF) && len(urls) == 0:
 			return nil, errors.New("it lists no page")
 		case errors.Is(err, io.EOF):
@@ -202,6 +207,31 @@ func readManifest(file string) (urls []string, err error) {
 			urls = append(urls, record.Item.URL)
 		}
 	}
+}
+
+// readParts returns the URLs of the pages of a manifest in parts.
+func readParts(file string, index protocol.Manifest) (urls []string, err error) {
+	dir, err := protocol.CanonicalURL(index.URL, "./")
+	if err != nil {
+		return nil, err
+	}
+	open := func(p *protocol.Part) ([]byte, error) {
+		name, err := url.PathUnescape(strings.TrimPrefix(p.URL, dir))
+		if err == nil && !filepath.IsLocal(name) {
+			err = fmt.Errorf("part %s is not below %s", p.URL, dir)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return os.ReadFile(filepath.Join(filepath.Dir(file), name))
+	}
+	for record, err := range index.Whole.Snapshot(open, protocol.ManifestOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		urls = append(urls, record.Item.URL)
+	}
+	return urls, nil
 }
 
 func readRanges(file string) ([]netip.Prefix, error) {

@@ -152,15 +152,28 @@ func TestReportSaysWhatToDoFirst(t *testing.T) {
 
 	// The site publishes one of the copies. A rule that forbids it is not proposed.
 	manifest := filepath.Join(dir, "robots.rdf")
-	for _, path := range []string{"/lists/1", "/lists/1?sort=1"} {
+	write := func(file, path string, whole *protocol.Whole) []byte {
 		var b bytes.Buffer
-		if err := protocol.WriteManifest(&b, protocol.Manifest{URL: "https://www.example.org/robots.rdf", Base: "https://www.example.org/", Items: 1}, func(yield func(protocol.Item, error) bool) {
+		if err := protocol.WriteManifest(&b, protocol.Manifest{URL: "https://www.example.org/robots.rdf", Base: "https://www.example.org/", Items: 1, Whole: whole}, func(yield func(protocol.Item, error) bool) {
 			yield(protocol.Item{URL: "https://www.example.org" + path, Modified: time.Unix(1e9, 0)}, nil)
 		}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(manifest, b.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	for i, path := range []string{"/lists/1", "/lists/1?sort=1", "/lists/1?sort=1"} {
+		if i < 2 {
+			write(manifest, path, nil)
+		} else { // in a part
+			if err := os.Mkdir(manifest+".parts", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			b := write(manifest+".parts/1.rdf", path, nil)
+			write(manifest, "/lists/1", &protocol.Whole{Cursor: protocol.Cursor{Epoch: "e"}, Items: 1,
+				Parts: []protocol.Part{{URL: "https://www.example.org/robots.rdf.parts/1.rdf", Items: 1, Length: int64(len(b)), Digest: protocol.Sum(b)}}})
 		}
 		out, _ = reported(t, 0, log.String(), "--log", "-", "--manifest", manifest)
 		if proposed := strings.Contains(out, "Disallow: /*?sort="); proposed == strings.Contains(path, "sort") {

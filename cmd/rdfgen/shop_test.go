@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A shop is a web site without faults until a test switches one on.
@@ -152,6 +153,22 @@ func (s *shop) manifest() string {
 <items><rdf:Seq>%[3]s</rdf:Seq></items></channel>
 %[4]s</rdf:RDF>
 `, s.url, shopPages, seq.String(), items.String())
+}
+
+// divide makes robots.rdf a manifest in parts: one with all pages, and so many more with a page each, which are not there.
+func (s *shop) divide(more int) {
+	const complete = "<p:complete>true</p:complete>"
+	part := strings.Replace(s.manifest(), complete, "<p:complete>false</p:complete>", 1)
+	s.add("/parts/0.rdf", "application/rdf+xml", part)
+	whole := fmt.Sprintf(`<p:complete>false</p:complete><p:whole rdf:parseType="Resource"><p:epoch>e</p:epoch><p:seq>1</p:seq><p:items>%d</p:items><p:parts><rdf:Seq>`, shopPages+more)
+	for i := range 1 + more {
+		items, sum := 1, protocol.Sum(nil)
+		if i == 0 {
+			items, sum = shopPages, protocol.Sum([]byte(part))
+		}
+		whole += fmt.Sprintf(`<rdf:li><p:Part rdf:about="%s/parts/%d.rdf"><p:seq>1</p:seq><p:items>%d</p:items><dcterms:extent>%d</dcterms:extent><p:digest>%s</p:digest></p:Part></rdf:li>`, s.url, i, items, len(part), sum)
+	}
+	s.change("/robots.rdf", complete, whole+"</rdf:Seq></p:parts></p:whole>")
 }
 
 func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {

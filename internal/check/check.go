@@ -67,7 +67,7 @@ func (r *Report) Count(s Severity) (n int) {
 // by many goroutines at once; each call has a pace of its own.
 //
 // Its memory use is bounded, and so is what it reads: of each document at most 1 GiB
-// and 2,000,000 entries, of an index 20 sitemaps, of a page 4 MiB.
+// and 2,000,000 entries, of an index 20 sitemaps, or all change parts and 20 page parts, of a page 4 MiB.
 type Checker struct {
 	// Client sends the requests. Nil means http.DefaultClient. It does not follow
 	// redirects: those of the document are checked one by one, those of pages are

@@ -47,6 +47,9 @@ func (x *run) manifest(ctx context.Context, d *document, r io.Reader) error {
 	if w.parley {
 		x.report.Kind = "robots.rdf"
 	}
+	if head.Whole != nil {
+		x.report.Kind = "robots.rdf in parts"
+	}
 	w.finish(d)
 	if !w.parley { // a news feed is ordered newest first, and needs only one date per item
 		delete(x.violations, "order")
@@ -79,6 +82,10 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 	last := ""
 	for n := 0; ; n++ {
 		rec, err := mr.Next()
+		parted := mr.Head().Whole != nil
+		if parted && err == io.EOF {
+			return mr.Head(), x.parted(ctx, d, mr.Head())
+		}
 		if err != nil {
 			if skipped, first := mr.Skipped(); skipped > 0 {
 				for _, e := range first {
@@ -100,6 +107,9 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 		if n%1024 == 0 && ctx.Err() != nil {
 			return mr.Head(), ctx.Err()
 		}
+		if parted {
+			continue // the parts have it too
+		}
 		if rec.Gone != nil {
 			x.gone.add(rec.Gone.URL)
 			if x.urls.has(rec.Gone.URL) {
@@ -115,8 +125,12 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 			x.violate("order", it.URL, short(it.URL)+" after "+short(last))
 		}
 		last = it.URL
-		x.entry(ctx, d, entry{url: it.URL, modified: it.Modified, span: it.Span, length: it.Length, digest: it.Digest})
+		x.item(ctx, d, &it)
 	}
+}
+
+func (x *run) item(ctx context.Context, d *document, it *protocol.Item) {
+	x.entry(ctx, d, entry{url: it.URL, modified: it.Modified, span: it.Span, length: it.Length, digest: it.Digest})
 }
 
 // markupChecker checks the markup of a manifest. It is for one goroutine.

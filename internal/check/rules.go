@@ -70,8 +70,9 @@ var rules = []rule{
 
 	// An index.
 	{"nested-index", Error, "an index lists other indexes: {n}, such as {eg}", "search engines do not read these", "list the sitemaps themselves"},
-	{"part-missing", Error, "sitemaps of the index that cannot be fetched: {n} of {of} tried, such as {eg}", "crawlers do not learn of their pages", "publish them, or remove them from the index"},
-	{"parts-unread", Note, "sitemaps of the index that were not read: {n} of {of}", "this report does not cover them: at most 20 sitemaps of an index are tried", "check them one by one"},
+	{"part-missing", Error, "files of the index that cannot be fetched: {n} of {of} tried, such as {eg}", "crawlers do not learn of their pages", "publish them, or remove them from the index"},
+	{"parts-unread", Note, "files of the index that were not read: {n} of {of}", "this report does not cover them: at most 20 files of an index are tried", "check sitemaps one by one; those of a robots.rdf are of the same make"},
+	{"part-differs", Error, "a part of robots.rdf is not the one that its index names: {eg}", "crawlers keep the old state of the whole site", "publish the index after its parts, with nothing that changes files on the way"},
 
 	// The entries.
 	{"lastmod-build-time", Error, "dates of the build instead of the last change: {n} of {of} are {eg}, but {fixed}",

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,8 +12,41 @@ import (
 
 // Pages fetches the site's manifest and returns its pages, in its order, as slashed paths below the docroot.
 // It is an error if there is none yet.
-func (f *Front) Pages(ctx context.Context) ([]string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.Base+"robots.rdf", nil)
+func (f *Front) Pages(ctx context.Context) (pages []string, err error) {
+	b, err := get(ctx, f.Base+"robots.rdf")
+	if err != nil {
+		return nil, err
+	}
+	r := protocol.NewManifestReader(bytes.NewReader(b), protocol.ManifestOptions{URL: f.Base + "robots.rdf"})
+	for {
+		rec, err := r.Next()
+		switch {
+		case err == io.EOF && r.Head().Whole != nil:
+			return f.partedPages(ctx, r.Head().Whole)
+		case err == io.EOF:
+			return pages, nil
+		case err != nil:
+			return nil, err
+		case rec.Gone == nil:
+			pages = append(pages, f.Page(rec.Item.URL))
+		}
+	}
+}
+
+// partedPages returns the pages of a manifest in parts.
+func (f *Front) partedPages(ctx context.Context, w *protocol.Whole) (pages []string, err error) {
+	open := func(p *protocol.Part) ([]byte, error) { return get(ctx, p.URL) }
+	for rec, err := range w.Snapshot(open, protocol.ManifestOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, f.Page(rec.Item.URL))
+	}
+	return pages, nil
+}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -24,16 +58,5 @@ func (f *Front) Pages(ctx context.Context) ([]string, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.New("manifest: " + resp.Status)
 	}
-	var pages []string
-	for r := protocol.NewManifestReader(resp.Body, protocol.ManifestOptions{URL: req.URL.String()}); ; {
-		rec, err := r.Next()
-		switch {
-		case err == io.EOF:
-			return pages, nil
-		case err != nil:
-			return nil, err
-		case rec.Gone == nil:
-			pages = append(pages, f.Page(rec.Item.URL))
-		}
-	}
+	return io.ReadAll(resp.Body)
 }

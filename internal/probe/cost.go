@@ -240,8 +240,12 @@ func (m *measured) cost(r *Report, freshness float64, delay time.Duration) *Cost
 	if manifest {
 		mWire = float64(r.Manifest.Wire)
 	}
+	perLook, perUpdate := 1., get
+	if manifest && r.Manifest.Parts > 0 { // the index, and a part that has what changed
+		perLook, perUpdate = 2, get+rdfEntry
+	}
 	// A poll without changes is a 304; that every poll finds some is the worse case.
-	polled("manifest", manifest, "", looks+updates, looks*(mWire+getHead)+updates*get)
+	polled("manifest", manifest, "", perLook*looks+updates, looks*(mWire+perLook*getHead)+updates*perUpdate)
 	polled("changes", manifest && r.Manifest.ChangesOpen, "", looks+updates, looks*getHead+updates*(change+get))
 	all := M * n * rates.rate()
 	add(Door{Name: "stream", Offered: manifest && r.Manifest.StreamOpen, Freshness: 1, Requests: 1 + all, Bytes: getHead + all*(change+get)})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/probe"
 	"github.com/parleyweb/parley/internal/sitetest"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A web is a handful of hosts in process. It records all requests with their times,
@@ -145,6 +146,29 @@ func TestParleySite(t *testing.T) {
 	}
 	if r.Requests > 20 {
 		t.Errorf("%d requests", r.Requests)
+	}
+}
+
+// Of a manifest in parts the index says how many items there are.
+func TestManifestInParts(t *testing.T) {
+	w := &protocol.Whole{Cursor: protocol.Cursor{Epoch: "e", Seq: 7}, Items: 300}
+	for i := range 3 {
+		w.Parts = append(w.Parts, protocol.Part{URL: fmt.Sprintf("https://example.org/parts/%d.rdf", i), Seq: 7, Items: 100, Length: 1000, Digest: protocol.Sum(nil)})
+	}
+	var b strings.Builder
+	m := protocol.Manifest{URL: "https://example.org/robots.rdf", Base: "https://example.org/", Items: 1, Whole: w}
+	if err := protocol.WriteManifest(&b, m, func(yield func(protocol.Item, error) bool) {
+		yield(protocol.Item{URL: "https://example.org/p1.html", Length: -1}, nil)
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := probeOf(t, plain(pagesOf(map[string]string{"/": "<!DOCTYPE html><title>Home</title>", "/robots.rdf": b.String()}, 3)))
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "300 items in 3 parts") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	if m := r.Manifest; m == nil || m.Items != 300 || m.Parts != 3 || !m.Complete || m.Cursor != "e:7" || r.Cost == nil || r.Cost.Pages != 300 || !r.Cost.AllPages {
+		t.Errorf("manifest %+v, cost %+v", m, r.Cost)
 	}
 }
 

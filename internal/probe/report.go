@@ -120,7 +120,8 @@ type Manifest struct {
 	Bytes       int    `json:"bytes"`
 	Wire        int    `json:"wire"`
 	Items       int    `json:"items"`
-	Digests     int    `json:"digests"` // items with a digest
+	Parts       int    `json:"parts,omitempty"` // of a manifest in parts, which are not read: Digests and Dates are of the index
+	Digests     int    `json:"digests"`         // items with a digest
 	Complete    bool   `json:"complete"`
 	Cursor      string `json:"cursor,omitempty"`
 	Dates       Dates  `json:"dates"`
@@ -254,7 +255,11 @@ func (r *Report) sources(line func(name, format string, args ...any)) {
 	if m := r.Manifest; m == nil {
 		line("manifest", "none")
 	} else {
-		line("manifest", "%s: %d items, %d with a digest, %s; dates %s; conditional request: %s", m.URL, m.Items, m.Digests, size(float64(m.Wire)), m.Dates.Verdict, cmp.Or(m.NotModified, "-"))
+		items := fmt.Sprintf("%d items, %d with a digest", m.Items, m.Digests)
+		if m.Parts > 0 {
+			items = fmt.Sprintf("%d items in %d parts; the index has", m.Items, m.Parts)
+		}
+		line("manifest", "%s: %s, %s; dates %s; conditional request: %s", m.URL, items, size(float64(m.Wire)), m.Dates.Verdict, cmp.Or(m.NotModified, "-"))
 		if m.Fault != "" {
 			line("", "%s", m.Fault)
 		}

@@ -127,6 +127,9 @@ func (a *run) readManifest(r *reply) (m *Manifest, head protocol.Manifest, ok bo
 		return m, head, false
 	}
 	head = d.Head()
+	if w := head.Whole; w != nil {
+		m.Items, m.Parts, head.Complete, head.Cursor = w.Items, len(w.Parts)+len(w.Changed), true, w.Cursor
+	}
 	m.Complete, m.Cursor = head.Complete, head.Cursor.String()
 	m.Changes, m.Stream = head.Changes, head.Stream
 	m.Dates = datesReport("manifest", dates, r.at)

@@ -89,7 +89,7 @@ const (
 )
 
 // partsDraft brings the parts up to the journal's head, and notes them. It returns the draft of the index; more says
-// that another pass is due after it is published.
+// that a fold is left to the next Write.
 func (s *Snapshot) partsDraft(ctx context.Context, j *journal.Journal, v *journal.View, quiet string) (d *draft, more bool, err error) {
 	p := &pass{s: s, j: j, v: v, at: v.Head(), begun: clock.Now(s.Now), was: s.parted.state}
 	if p.config, err = configOf(s.partHead(0)); err != nil {

@@ -452,7 +452,7 @@ func TestEditsCostWhatChanged(t *testing.T) {
 	}
 }
 
-// A fold that touches more page parts than one pass rewrites goes on in the next passes, each of which publishes an
+// A fold that touches more page parts than one Write rewrites goes on in the next ones, each of which publishes an
 // index that is right, until it is done.
 func TestFoldOfManyParts(t *testing.T) {
 	r := newRig(t, 100)
@@ -471,6 +471,11 @@ func TestFoldOfManyParts(t *testing.T) {
 		r.append(steps...)
 		r.write()
 		r.check(fmt.Sprint("edit ", n))
+	}
+	for n := range 9 {
+		r.append(create(page(n, "later")))
+		r.write()
+		r.check(fmt.Sprint("later edit ", n))
 	}
 	kept, entries := 0, 0
 	w := r.head().Whole

@@ -212,29 +212,25 @@ func (s *Snapshot) Write(ctx context.Context, j *journal.Journal) (wrote bool, e
 	if s.IsCurrent(j) {
 		return false, nil
 	}
-	if err := s.bring(ctx, j, &wrote); err != nil {
+	if wrote, err = s.bring(ctx, j); err != nil {
 		return wrote, fmt.Errorf("write %s: %w", s.Path, err)
 	}
 	return wrote, nil
 }
 
-// bring brings the file up to the journal's head, the parts in as many passes as a fold needs.
-func (s *Snapshot) bring(ctx context.Context, j *journal.Journal, wrote *bool) error {
-	for more := !s.accounted(ctx, j); more; {
+// bring brings the file up to the journal's head. What is left of a fold of parts is for the next Write.
+func (s *Snapshot) bring(ctx context.Context, j *journal.Journal) (wrote bool, err error) {
+	if !s.accounted(ctx, j) {
 		var a account
-		var did bool
-		var err error
-		did, more, a, err = s.write(ctx, j)
-		*wrote = *wrote || did
-		if err != nil {
-			return err
+		if wrote, a, err = s.write(ctx, j); err != nil {
+			return wrote, err
 		}
 		s.account(ctx, j, a)
 	}
 	if s.state.dir.IsZero() {
-		return s.leaveParts(j)
+		return wrote, s.leaveParts(j)
 	}
-	return nil
+	return wrote, nil
 }
 
 // refuseHTMLPage refuses to replace an HTML page with the manifest, in case somebody has
@@ -258,32 +254,33 @@ func (s *Snapshot) refuseHTMLPage() error {
 	return nil
 }
 
-// write reports whether it wrote, whether more is to be written, and the account to store, whose file fields
+// write reports whether it wrote, and returns the account to store, whose file fields
 // the method account fills in. Its Revision stays 0 if there is nothing to account for.
-func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote, more bool, a account, err error) {
+func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote bool, a account, err error) {
 	quiet, err := j.Note(journal.QuietNote) // before the view: it is not newer than its items
 	if err != nil {
-		return false, false, a, err
+		return false, a, err
 	}
 	v, err := j.View()
 	if err != nil {
-		return false, false, a, err
+		return false, a, err
 	}
 	defer v.Close()
 	parts := s.inParts(v.Len(), !s.parted.state.isNone())
 	if a.Config, err = s.config(v, parts); err != nil {
-		return false, false, a, err
+		return false, a, err
 	}
 	a.Revision = v.Revision()
 	n := v.Len()
 	var d *draft
+	more := false // of a fold
 	if parts {
 		d, more, err = s.partsDraft(ctx, j, v, string(quiet))
 	} else {
 		d, err = s.draft(ctx, v)
 	}
 	if err != nil {
-		return false, false, a, err
+		return false, a, err
 	}
 	// Without an account the next process compares: where rules withhold entries of the journal, and where a
 	// change of what stands beside the bytes was left to a later pass.
@@ -298,11 +295,11 @@ func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote, more b
 		wrote = err == nil
 	}
 	if err != nil {
-		return wrote, false, a, err
+		return wrote, a, err
 	}
 	if parts {
 		if err := s.sweep(); err != nil {
-			return wrote, false, a, err
+			return wrote, a, err
 		}
 	}
 	s.mu.Lock()
@@ -311,7 +308,7 @@ func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote, more b
 	}
 	s.mu.Unlock()
 	a.Cursor, a.Items, a.Etag = st.cursor, st.items, st.etag
-	return wrote, more, a, nil
+	return wrote, a, nil
 }
 
 // replace writes the draft and renames it to the file's path.
