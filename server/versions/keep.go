@@ -189,15 +189,21 @@ func (s *Store) Keeping(inv inventory.Inventory) inventory.Inventory {
 // A keeping is an inventory whose pages are stored when they are read.
 type keeping struct {
 	inventory.Inventory
-	store  *Store
-	credit credit
+	store   *Store
+	credit  credit
+	storing sync.Mutex // held while a page is stored: pages that wait for each other would use up the credit
 }
 
 func (k *keeping) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	o, err := k.Inventory.Read(ctx, o)
 	it, s := &protocol.Item{URL: o.URL, Digest: o.Digest, Length: o.Length}, k.store
-	if err != nil || o.LeftOut != "" || o.Unsettled || s.Dir == "" || s.Journal != nil && !s.Journal.Whole() || !s.wanted(it) || !k.credit.left() {
+	if err != nil || o.LeftOut != "" || o.Unsettled || s.Dir == "" || s.Journal != nil && !s.Journal.Whole() || !s.wanted(it) {
 		return o, err
+	}
+	k.storing.Lock()
+	defer k.storing.Unlock()
+	if !k.credit.left() {
+		return o, nil
 	}
 	begun := time.Now()
 	s.storeItem(ctx, it)

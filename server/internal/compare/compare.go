@@ -22,6 +22,7 @@ type comparison struct {
 
 	left  entries // of the journal, not compared yet
 	steps steps   // what has been decided of the others
+	reads reads   // the offers between both: being read
 
 	gone   []journal.Entry   // absent entries, newly so or due for deletion
 	born   []inventory.Offer // offers of new pages, already read
@@ -44,6 +45,10 @@ func (c *comparison) endBaseline() error {
 // those that only the end of the walk decides. After an error, absence means nothing.
 func (c *comparison) walk(ctx context.Context) error {
 	defer c.left.pause()
+	reading, stop := context.WithCancel(ctx)
+	c.reads.ctx = reading
+	defer c.reads.ended.Wait()
+	defer stop()
 	if c.scan.Journal.Len() == 0 {
 		c.left.end = true // no need to keep a view of an empty journal open
 	}
@@ -90,6 +95,9 @@ func (c *comparison) walk(ctx context.Context) error {
 		}
 		last = o.URL
 		for more && protocol.Compare(e.Item.URL, o.URL) < 0 {
+			if err := c.finishReads(ctx, 0); err != nil {
+				return err
+			}
 			c.absent(e)
 			if e, more, err = c.advance(ctx); err != nil {
 				return err
@@ -114,7 +122,7 @@ func (c *comparison) walk(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err // an Inventory may end without error then, and absence would mean nothing
 	}
-	err := begin()
+	err := errors.Join(begin(), c.finishReads(ctx, 0))
 	for err == nil && more {
 		c.absent(e)
 		e, more, err = c.advance(ctx)
@@ -146,8 +154,9 @@ func (c *comparison) next() (journal.Entry, bool, error) {
 func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Offer) error {
 	switch {
 	case o.LeftOut != "":
+		err := c.finishReads(ctx, 0)
 		c.withdraw(e)
-		return nil
+		return err
 	case o.Unsettled:
 		c.unsettled(o.URL)
 		return nil
@@ -155,7 +164,12 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Off
 		c.unchanged(e)
 		return nil
 	}
-	r, err := c.read(ctx, o)
+	was := e // it alone is allocated, and not the entry of every page
+	return c.read(ctx, o, &was)
+}
+
+// knownRead compares a journal entry with the result of reading its page.
+func (c *comparison) knownRead(ctx context.Context, e journal.Entry, r inventory.Offer, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.absent(e)
@@ -166,7 +180,7 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Off
 		c.found.Report.LeftOut++
 		c.withdraw(e)
 	case r.Unsettled:
-		c.unsettled(o.URL)
+		c.unsettled(r.URL)
 	default:
 		return c.compareRead(ctx, e, r)
 	}
@@ -254,7 +268,11 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 		c.unsettled(o.URL)
 		return nil
 	}
-	r, err := c.read(ctx, o)
+	return c.read(ctx, o, nil)
+}
+
+// freshRead handles the result of reading a page that the journal does not hold.
+func (c *comparison) freshRead(ctx context.Context, r inventory.Offer, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errUnread):
 	case err != nil:
@@ -262,7 +280,7 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 	case r.LeftOut != "":
 		c.found.Report.LeftOut++
 	case r.Unsettled:
-		c.unsettled(o.URL)
+		c.unsettled(r.URL)
 	case c.direct:
 		return c.create(ctx, r)
 	default:
@@ -374,25 +392,6 @@ func (c *comparison) withdraw(e journal.Entry) {
 func (c *comparison) unsettled(url string) {
 	c.found.Report.Unsettled++
 	c.found.Soon = append(c.found.Soon, inventory.Scope{Page: url})
-}
-
-// errUnread is what comparison.read returns for content that could not be read.
-var errUnread = errors.New("content could not be read")
-
-// read reads an offer's content, unless the Inventory already knew its digest.
-func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
-	if !o.Digest.IsZero() {
-		return o, nil
-	}
-	r, err := c.scan.Inventory.Read(ctx, o)
-	switch {
-	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return r, err
-	case ctx.Err() != nil:
-		return r, ctx.Err()
-	}
-	c.unread(&inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err})
-	return r, errUnread
 }
 
 // maxUnreadable bounds Found.Unreadable.
