@@ -55,7 +55,7 @@ func (c *comparison) walk(ctx context.Context) error {
 	if !c.scan.Journal.Whole() {
 		c.direct = true // a baseline is not told to followers, so moves do not matter
 	}
-	var e journal.Entry
+	var e journal.Stored
 	more, begun := false, false
 	begin := func() (err error) { // an Inventory may write to the journal before its first yield
 		if !begun {
@@ -94,16 +94,15 @@ func (c *comparison) walk(ctx context.Context) error {
 			return fmt.Errorf("inventory is out of order: %s after %s", o.URL, last)
 		}
 		last = o.URL
-		for more && protocol.Compare(e.Item.URL, o.URL) < 0 {
-			if err := c.finishReads(ctx, 0); err != nil {
+		for more && protocol.Compare(e.URL, o.URL) < 0 {
+			if err := c.unoffered(ctx, e); err != nil {
 				return err
 			}
-			c.absent(e)
 			if e, more, err = c.advance(ctx); err != nil {
 				return err
 			}
 		}
-		if !more || e.Item.URL != o.URL {
+		if !more || e.URL != o.URL {
 			if err = c.fresh(ctx, o); err == nil {
 				err = c.steps.flushFull(ctx)
 			}
@@ -124,8 +123,9 @@ func (c *comparison) walk(ctx context.Context) error {
 	}
 	err := errors.Join(begin(), c.finishReads(ctx, 0))
 	for err == nil && more {
-		c.absent(e)
-		e, more, err = c.advance(ctx)
+		if err = c.unoffered(ctx, e); err == nil {
+			e, more, err = c.advance(ctx)
+		}
 	}
 	if err != nil {
 		return err
@@ -135,24 +135,32 @@ func (c *comparison) walk(ctx context.Context) error {
 }
 
 // advance flushes if needed, and moves to the journal's next entry.
-func (c *comparison) advance(ctx context.Context) (journal.Entry, bool, error) {
+func (c *comparison) advance(ctx context.Context) (journal.Stored, bool, error) {
 	if err := c.steps.flushFull(ctx); err != nil {
-		return journal.Entry{}, false, err
+		return journal.Stored{}, false, err
 	}
 	return c.next()
 }
 
-func (c *comparison) next() (journal.Entry, bool, error) {
+func (c *comparison) next() (journal.Stored, bool, error) {
 	e, more, err := c.left.next()
-	if len(c.scan.Scopes) == 0 && IsAnnounced(e) {
+	if len(c.scan.Scopes) == 0 && isAnnounced(e.Stamp) {
 		c.announced++
 	}
 	return e, more, err
 }
 
 // known compares a journal entry with its offer.
-func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Offer) error {
+func (c *comparison) known(ctx context.Context, stored journal.Stored, o inventory.Offer) error {
+	same := o.LeftOut == "" && !o.Unsettled && isStamp(stored.Stamp, o) && (o.Type == "" || o.Type == stored.Type)
+	if same && !stored.Held && (c.scan.Healer == nil || !stored.Other) && (c.scan.Importance == nil || len(c.scan.Scopes) > 0) {
+		c.found.Report.Unchanged++
+		return nil
+	}
+	e, err := stored.Entry()
 	switch {
+	case err != nil:
+		return err
 	case o.LeftOut != "":
 		err := c.finishReads(ctx, 0)
 		c.withdraw(e)
@@ -160,12 +168,11 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Off
 	case o.Unsettled:
 		c.unsettled(o.URL)
 		return nil
-	case isStamp(e.Stamp, o) && (o.Type == "" || o.Type == e.Item.Type) && !c.needsHeal(e, o):
+	case same && !c.needsHeal(e, o):
 		c.unchanged(e)
 		return nil
 	}
-	was := e // it alone is allocated, and not the entry of every page
-	return c.read(ctx, o, &was)
+	return c.read(ctx, o, &e)
 }
 
 // knownRead compares a journal entry with the result of reading its page.
@@ -361,7 +368,19 @@ func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.
 	return e, ok, err
 }
 
-// absent handles a journal entry that was not offered.
+// unoffered handles a journal entry that was not offered, after all before it.
+func (c *comparison) unoffered(ctx context.Context, stored journal.Stored) error {
+	e, err := stored.Entry()
+	if err == nil {
+		err = c.finishReads(ctx, 0)
+	}
+	if err == nil {
+		c.absent(e)
+	}
+	return err
+}
+
+// absent handles a page of the journal that is not there.
 func (c *comparison) absent(e journal.Entry) {
 	switch {
 	case !c.scan.Inventory.Public(e.Item.URL):
