@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -189,21 +190,29 @@ func (s *Store) Keeping(inv inventory.Inventory) inventory.Inventory {
 // A keeping is an inventory whose pages are stored when they are read.
 type keeping struct {
 	inventory.Inventory
-	store   *Store
-	credit  credit
-	storing sync.Mutex // held while a page is stored: pages that wait for each other would use up the credit
+	store  *Store
+	credit credit
+}
+
+// Scan lets pages be read in parallel only while none is stored: they would wait for each other, and use up the credit.
+func (k *keeping) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
+		j := k.store.Journal
+		first := j != nil && !j.Whole()
+		for o, err := range k.Inventory.Scan(ctx, scopes) {
+			o.Parallel = o.Parallel && first
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
 }
 
 func (k *keeping) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
 	o, err := k.Inventory.Read(ctx, o)
 	it, s := &protocol.Item{URL: o.URL, Digest: o.Digest, Length: o.Length}, k.store
-	if err != nil || o.LeftOut != "" || o.Unsettled || s.Dir == "" || s.Journal != nil && !s.Journal.Whole() || !s.wanted(it) {
+	if err != nil || o.LeftOut != "" || o.Unsettled || s.Dir == "" || s.Journal != nil && !s.Journal.Whole() || !s.wanted(it) || !k.credit.left() {
 		return o, err
-	}
-	k.storing.Lock()
-	defer k.storing.Unlock()
-	if !k.credit.left() {
-		return o, nil
 	}
 	begun := time.Now()
 	s.storeItem(ctx, it)
