@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ type ward struct {
 	now     time.Time
 	journal *server.Journal
 	pub     *server.Publisher
-	reads   int
+	reads   atomic.Int64
 	said    bytes.Buffer
 }
 
@@ -32,7 +33,7 @@ type counting struct {
 }
 
 func (c counting) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
-	c.w.reads++
+	c.w.reads.Add(1)
 	return c.Site.Read(ctx, o)
 }
 
@@ -102,9 +103,9 @@ func (w *ward) wantSecond(what, place string, t time.Time) {
 // wantQuiet checks that the next scan reads nothing and finds nothing.
 func (w *ward) wantQuiet() {
 	w.Helper()
-	reads, head := w.reads, w.journal.Head()
-	if rep := w.look(); w.reads != reads || rep.Touched+rep.Healed+rep.ChangeCount() != 0 || w.journal.Head() != head {
-		w.Errorf("%d pages read again: %v", w.reads-reads, rep)
+	reads, head := w.reads.Load(), w.journal.Head()
+	if rep := w.look(); w.reads.Load() != reads || rep.Touched+rep.Healed+rep.ChangeCount() != 0 || w.journal.Head() != head {
+		w.Errorf("%d pages read again: %v", w.reads.Load()-reads, rep)
 	}
 }
 

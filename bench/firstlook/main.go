@@ -3,6 +3,7 @@
 //
 //	go run ./bench/firstlook [--files 1000000] [--dir DIR] [--rounds 1]
 //	go run ./bench/firstlook --sitemap [--rounds 5] [--npm DIR]
+//	go run ./bench/firstlook --edits 200 [--files 100000]
 //
 // It makes a tree of small files below DIR (reused by the next run, if named), runs the real rdfgen once and
 // then in rounds, and prints time and peak memory: anonymous memory, which the program allocated itself, and
@@ -16,6 +17,8 @@
 // The package is installed into a temporary directory by "npm install sitemap@9", and never into this
 // project; --npm names a directory with an existing installation, and --npm none omits the generator. Other
 // load on the machine can only slow a round down, so the best of each side counts, also for CPU time.
+//
+// With --edits all files are in one directory, and the cost of one edit is printed.
 package main
 
 import (
@@ -47,6 +50,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	dir := flags.String("dir", "", "directory of the generated tree, created if it does not exist; default: a temporary directory")
 	sitemap := flags.Bool("sitemap", false, "also write a sitemap, and compare with the npm package sitemap")
 	rounds := flags.Int("rounds", 1, "runs of each side on the unchanged tree")
+	edits := flags.Int("edits", 0, "put all files into one directory, and measure this many edits, one after the other")
 	npm := flags.String("npm", "", `directory in which "npm install sitemap@9" was run; "none" skips that side`)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -58,6 +62,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	defer os.RemoveAll(tmp)
 	if *dir == "" {
 		*dir = filepath.Join(tmp, "docroot")
+	}
+	if *edits > 0 {
+		return flat(ctx, out, tmp, *dir, *files, *edits)
 	}
 	if err := docroot.Plant(*dir, *files); err != nil {
 		return err

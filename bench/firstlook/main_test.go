@@ -22,3 +22,14 @@ func TestRun(t *testing.T) {
 		}
 	}
 }
+
+// An edit in a large directory causes a scan of one page, which finds it.
+func TestEdits(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), []string{"--files", "300", "--edits", "3"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "mean of 3\n") {
+		t.Errorf("output:\n%s", out.String())
+	}
+}

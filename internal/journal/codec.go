@@ -326,20 +326,24 @@ func (r *record) text() string {
 	return s
 }
 
-// item reads all of an item but its URL.
-func (r *record) item(has flags) protocol.Item {
-	it := protocol.Item{Length: -1}
+func (r *record) mediaType() string {
 	switch code := int(r.byte()); {
 	case code < len(knownTypes):
-		it.Type = knownTypes[code]
+		return knownTypes[code]
 	case code == otherType:
-		it.Type = r.text()
+		other := r.text()
 		for _, t := range knownTypes {
-			r.bad = r.bad || t == it.Type
+			r.bad = r.bad || t == other
 		}
-	default:
-		r.bad = true
+		return other
 	}
+	r.bad = true
+	return ""
+}
+
+// item reads all of an item but its URL.
+func (r *record) item(has flags) protocol.Item {
+	it := protocol.Item{Length: -1, Type: r.mediaType()}
 	if has&hasModified != 0 {
 		it.Modified = r.time()
 	}
@@ -377,8 +381,13 @@ func (r *record) item(has flags) protocol.Item {
 // parseEntry parses the output of appendEntry. It retains neither key nor b.
 func parseEntry(key, b []byte) (Entry, error) {
 	r, has := open(key, b)
+	return r.entry(urlOf(key), has)
+}
+
+// entry reads an entry, all that open leaves of its record.
+func (r *record) entry(url string, has flags) (Entry, error) {
 	e := Entry{Item: r.item(has)}
-	e.Item.URL = urlOf(key)
+	e.Item.URL = url
 	if has&hasHeld != 0 {
 		e.Held = r.time()
 	}

@@ -60,6 +60,7 @@ func oddEntries(it protocol.Item) []journal.Entry {
 }
 
 func TestRecordsRoundTrip(t *testing.T) {
+	stored := journal.StoredParser() // all entries share its memory
 	for _, it := range oddItems() {
 		was := it
 		was.Digest, was.Text = protocol.Sum(nil), protocol.Digest{}
@@ -68,6 +69,15 @@ func TestRecordsRoundTrip(t *testing.T) {
 			got, err := journal.ParseEntry(key, journal.AppendEntry(key, e))
 			if err != nil || !reflect.DeepEqual(got, e) {
 				t.Errorf("entry %+v became %+v, %v", e, got, err)
+			}
+			s, err := stored(key, journal.AppendEntry(key, e))
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, err := s.Entry()
+			if err != nil || !reflect.DeepEqual(whole, e) || s.URL != it.URL || s.Type != it.Type || !bytes.Equal(s.Stamp, e.Stamp) ||
+				s.Held == e.Held.IsZero() || s.Other == e.Other.IsZero() {
+				t.Errorf("entry %+v is stored as %+v, %v", e, s, err)
 			}
 		}
 		for _, c := range []protocol.Change{
@@ -109,6 +119,9 @@ func damageRecords(t *testing.T, e journal.Entry, c protocol.Change) {
 		if _, err := journal.ParseEntry(key, entry); !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("entry, %s: %v", name, err)
 		}
+		if _, err := journal.StoredParser()(key, entry); !errors.Is(err, journal.ErrDamaged) {
+			t.Errorf("stored entry, %s: %v", name, err)
+		}
 		if _, err := journal.ParseChange(seq, change); !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("change, %s: %v", name, err)
 		}
@@ -147,6 +160,9 @@ func FuzzEntry(f *testing.F) {
 		e, err := journal.ParseEntry(key, b)
 		if err != nil {
 			return
+		}
+		if s, err := journal.StoredParser()(key, b); err != nil || !bytes.Equal(s.Stamp, e.Stamp) {
+			t.Fatalf("%x has stamp %x, %v", b, s.Stamp, err)
 		}
 		if again := journal.AppendEntry(key, e); !bytes.Equal(again, b) {
 			t.Fatalf("%x became %x", b, again)

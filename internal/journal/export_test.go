@@ -11,6 +11,7 @@ func SeqKey(seq uint64) []byte                           { return seqKey(seq) }
 func AppendEntry(key []byte, e Entry) []byte             { return appendEntry(nil, key, e) }
 func AppendChange(c protocol.Change) []byte              { return appendChange(nil, c) }
 func ParseEntry(key, b []byte) (Entry, error)            { return parseEntry(key, b) }
+func StoredParser() func(key, b []byte) (Stored, error)  { return storedParser() }
 func ParseChange(key, b []byte) (protocol.Change, error) { return parseChange(key, b) }
 func SealRecord(key, b []byte) []byte                    { return seal(key, b) }
 

@@ -89,8 +89,14 @@ func (v *View) Reader(prefix string, deep bool, after string) *Reader {
 	return &Reader{rows[Entry]{v: v, bucket: itemsBuckets[v.m.slot], first: u.first, move: u.next, order: ascends, parse: parseEntry}}
 }
 
-// Page returns a Reader of the entry of one URL.
-func (v *View) Page(url string) *Reader {
+// StoredReader is Reader for entries as they are stored.
+func (v *View) StoredReader(prefix string, deep bool, after string) *StoredReader {
+	u := under{prefix: prefix, deep: deep, after: after}
+	return &StoredReader{rows[Stored]{v: v, bucket: itemsBuckets[v.m.slot], first: u.first, move: u.next, order: ascends, parse: storedParser()}}
+}
+
+// Page returns a StoredReader of the entry of one URL.
+func (v *View) Page(url string) *StoredReader {
 	key := itemKey(url)
 	first := func(c *bbolt.Cursor) ([]byte, []byte) {
 		k, b := c.Seek(key)
@@ -100,7 +106,7 @@ func (v *View) Page(url string) *Reader {
 		return k, b
 	}
 	end := func(*bbolt.Cursor) ([]byte, []byte) { return nil, nil }
-	return &Reader{rows[Entry]{v: v, bucket: itemsBuckets[v.m.slot], first: first, move: end, order: ascends, parse: parseEntry}}
+	return &StoredReader{rows[Stored]{v: v, bucket: itemsBuckets[v.m.slot], first: first, move: end, order: ascends, parse: storedParser()}}
 }
 
 // Next returns the next entry, and false after the last. An error is final.

@@ -17,7 +17,7 @@ import (
 // An Inventory lists what a site offers now: a scan of a docroot, a list of URLs, a content management
 // system. server.Site is the first of them.
 //
-// A Publisher calls its methods, except Watch, from one goroutine at a time.
+// A Publisher calls its methods from one goroutine at a time, except Watch, and Read of an Offer with Parallel set.
 type Inventory interface {
 	// Scan yields an Offer for everything in the given scopes, ordered as protocol.Compare orders
 	// URLs, each URL once; no scopes means everything. It reads no content. Pages that rules leave out are
@@ -55,6 +55,9 @@ type Offer struct {
 	// nothing. Young is the stamp of content too young to have one: a later write could leave the same stamp.
 	// If Young equals a Stamp stored before, the content is the same too.
 	Stamp, Young []byte
+
+	// Parallel says that Read of this offer may run while other methods do, and other Reads, and soon after Scan has ended.
+	Parallel bool
 
 	Modified time.Time       // when the content changed, by its own account; zero if unknown
 	Span     time.Duration   // how coarse Modified is: see protocol.Item

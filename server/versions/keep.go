@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -191,6 +192,20 @@ type keeping struct {
 	inventory.Inventory
 	store  *Store
 	credit credit
+}
+
+// Scan lets pages be read in parallel only while none is stored: they would wait for each other, and use up the credit.
+func (k *keeping) Scan(ctx context.Context, scopes []inventory.Scope) iter.Seq2[inventory.Offer, error] {
+	return func(yield func(inventory.Offer, error) bool) {
+		j := k.store.Journal
+		first := j != nil && !j.Whole()
+		for o, err := range k.Inventory.Scan(ctx, scopes) {
+			o.Parallel = o.Parallel && first
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
 }
 
 func (k *keeping) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {

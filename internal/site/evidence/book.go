@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -35,16 +36,19 @@ type book struct {
 // notePrefix is the prefix of the notes' keys.
 const notePrefix = "evidence/"
 
-// open loads the records of pages in the journal.
-func (b *book) open(j *server.Journal) error {
+// open loads the records of pages in the journal, and the directories of its pages if new ones will be probed.
+func (b *book) open(j *server.Journal, probes bool) error {
 	b.journal = j
 	b.unsaved, b.refused, b.suspect, b.dirs = make(map[string]record), make(map[string]bool), make(map[string]bool), make(map[string]bool)
-	present, err := b.present()
-	if err != nil {
-		return err
+	var present map[uint64]struct{}
+	if probes || b.hasRecords() {
+		var err error
+		if present, err = b.present(); err != nil {
+			return err
+		}
 	}
 	moved := false
-	err = j.EachNote(notePrefix, func(key string, value []byte) error {
+	err := j.EachNote(notePrefix, func(key string, value []byte) error {
 		page := key[len(notePrefix):]
 		r, err := parseRecord(value)
 		if err != nil {
@@ -81,6 +85,11 @@ var seed = maphash.MakeSeed()
 
 // mostForgotten bounds the records of deleted pages that are dropped at once.
 const mostForgotten = 100_000
+
+// hasRecords reports whether the journal has a record, or cannot be read.
+func (b *book) hasRecords() bool {
+	return b.journal.EachNote(notePrefix, func(string, []byte) error { return fs.SkipAll }) != nil
+}
 
 // present returns the hashes of the URLs in the journal, and remembers their directories.
 func (b *book) present() (map[uint64]struct{}, error) {

@@ -104,7 +104,7 @@ func (k *Keeper) Open() error {
 	k.stranger.open(k.Via)
 	k.rounds.settled = make(chan struct{})
 	k.todo.init()
-	if err := k.book.open(k.Journal); err != nil {
+	if err := k.book.open(k.Journal, k.Rate > 0); err != nil {
 		return fmt.Errorf("evidence: %w", err)
 	}
 	return nil

@@ -11,7 +11,9 @@ import (
 const AnnounceMark = "\x00announced\x00"
 
 // IsAnnounced reports whether a page is in the journal because it was announced.
-func IsAnnounced(e journal.Entry) bool { return bytes.HasPrefix(e.Stamp, []byte(AnnounceMark)) }
+func IsAnnounced(e journal.Entry) bool { return isAnnounced(e.Stamp) }
+
+func isAnnounced(stamp []byte) bool { return bytes.HasPrefix(stamp, []byte(AnnounceMark)) }
 
 // IsInherited reports whether all that is known of a page comes from a published manifest, because the state
 // was lost. The first scan that finds the page makes it an ordinary one.

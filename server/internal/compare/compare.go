@@ -22,6 +22,7 @@ type comparison struct {
 
 	left  entries // of the journal, not compared yet
 	steps steps   // what has been decided of the others
+	reads reads   // the offers between both: being read
 
 	gone   []journal.Entry   // absent entries, newly so or due for deletion
 	born   []inventory.Offer // offers of new pages, already read
@@ -44,13 +45,17 @@ func (c *comparison) endBaseline() error {
 // those that only the end of the walk decides. After an error, absence means nothing.
 func (c *comparison) walk(ctx context.Context) error {
 	defer c.left.pause()
+	reading, stop := context.WithCancel(ctx)
+	c.reads.ctx = reading
+	defer c.reads.ended.Wait()
+	defer stop()
 	if c.scan.Journal.Len() == 0 {
 		c.left.end = true // no need to keep a view of an empty journal open
 	}
 	if !c.scan.Journal.Whole() {
 		c.direct = true // a baseline is not told to followers, so moves do not matter
 	}
-	var e journal.Entry
+	var e journal.Stored
 	more, begun := false, false
 	begin := func() (err error) { // an Inventory may write to the journal before its first yield
 		if !begun {
@@ -89,13 +94,15 @@ func (c *comparison) walk(ctx context.Context) error {
 			return fmt.Errorf("inventory is out of order: %s after %s", o.URL, last)
 		}
 		last = o.URL
-		for more && protocol.Compare(e.Item.URL, o.URL) < 0 {
-			c.absent(e)
+		for more && protocol.Compare(e.URL, o.URL) < 0 {
+			if err := c.unoffered(ctx, e); err != nil {
+				return err
+			}
 			if e, more, err = c.advance(ctx); err != nil {
 				return err
 			}
 		}
-		if !more || e.Item.URL != o.URL {
+		if !more || e.URL != o.URL {
 			if err = c.fresh(ctx, o); err == nil {
 				err = c.steps.flushFull(ctx)
 			}
@@ -114,10 +121,11 @@ func (c *comparison) walk(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err // an Inventory may end without error then, and absence would mean nothing
 	}
-	err := begin()
+	err := errors.Join(begin(), c.finishReads(ctx, 0))
 	for err == nil && more {
-		c.absent(e)
-		e, more, err = c.advance(ctx)
+		if err = c.unoffered(ctx, e); err == nil {
+			e, more, err = c.advance(ctx)
+		}
 	}
 	if err != nil {
 		return err
@@ -127,35 +135,48 @@ func (c *comparison) walk(ctx context.Context) error {
 }
 
 // advance flushes if needed, and moves to the journal's next entry.
-func (c *comparison) advance(ctx context.Context) (journal.Entry, bool, error) {
+func (c *comparison) advance(ctx context.Context) (journal.Stored, bool, error) {
 	if err := c.steps.flushFull(ctx); err != nil {
-		return journal.Entry{}, false, err
+		return journal.Stored{}, false, err
 	}
 	return c.next()
 }
 
-func (c *comparison) next() (journal.Entry, bool, error) {
+func (c *comparison) next() (journal.Stored, bool, error) {
 	e, more, err := c.left.next()
-	if len(c.scan.Scopes) == 0 && IsAnnounced(e) {
+	if len(c.scan.Scopes) == 0 && isAnnounced(e.Stamp) {
 		c.announced++
 	}
 	return e, more, err
 }
 
 // known compares a journal entry with its offer.
-func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Offer) error {
-	switch {
-	case o.LeftOut != "":
-		c.withdraw(e)
+func (c *comparison) known(ctx context.Context, stored journal.Stored, o inventory.Offer) error {
+	same := o.LeftOut == "" && !o.Unsettled && isStamp(stored.Stamp, o) && (o.Type == "" || o.Type == stored.Type)
+	if same && !stored.Held && (c.scan.Healer == nil || !stored.Other) && (c.scan.Importance == nil || len(c.scan.Scopes) > 0) {
+		c.found.Report.Unchanged++
 		return nil
+	}
+	e, err := stored.Entry()
+	switch {
+	case err != nil:
+		return err
+	case o.LeftOut != "":
+		err := c.finishReads(ctx, 0)
+		c.withdraw(e)
+		return err
 	case o.Unsettled:
 		c.unsettled(o.URL)
 		return nil
-	case isStamp(e.Stamp, o) && (o.Type == "" || o.Type == e.Item.Type) && !c.needsHeal(e, o):
+	case same && !c.needsHeal(e, o):
 		c.unchanged(e)
 		return nil
 	}
-	r, err := c.read(ctx, o)
+	return c.read(ctx, o, &e)
+}
+
+// knownRead compares a journal entry with the result of reading its page.
+func (c *comparison) knownRead(ctx context.Context, e journal.Entry, r inventory.Offer, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.absent(e)
@@ -166,7 +187,7 @@ func (c *comparison) known(ctx context.Context, e journal.Entry, o inventory.Off
 		c.found.Report.LeftOut++
 		c.withdraw(e)
 	case r.Unsettled:
-		c.unsettled(o.URL)
+		c.unsettled(r.URL)
 	default:
 		return c.compareRead(ctx, e, r)
 	}
@@ -254,7 +275,11 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 		c.unsettled(o.URL)
 		return nil
 	}
-	r, err := c.read(ctx, o)
+	return c.read(ctx, o, nil)
+}
+
+// freshRead handles the result of reading a page that the journal does not hold.
+func (c *comparison) freshRead(ctx context.Context, r inventory.Offer, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errUnread):
 	case err != nil:
@@ -262,7 +287,7 @@ func (c *comparison) fresh(ctx context.Context, o inventory.Offer) error {
 	case r.LeftOut != "":
 		c.found.Report.LeftOut++
 	case r.Unsettled:
-		c.unsettled(o.URL)
+		c.unsettled(r.URL)
 	case c.direct:
 		return c.create(ctx, r)
 	default:
@@ -343,7 +368,19 @@ func (c *comparison) newborn(ctx context.Context, it protocol.Item, r inventory.
 	return e, ok, err
 }
 
-// absent handles a journal entry that was not offered.
+// unoffered handles a journal entry that was not offered, after all before it.
+func (c *comparison) unoffered(ctx context.Context, stored journal.Stored) error {
+	e, err := stored.Entry()
+	if err == nil {
+		err = c.finishReads(ctx, 0)
+	}
+	if err == nil {
+		c.absent(e)
+	}
+	return err
+}
+
+// absent handles a page of the journal that is not there.
 func (c *comparison) absent(e journal.Entry) {
 	switch {
 	case !c.scan.Inventory.Public(e.Item.URL):
@@ -374,25 +411,6 @@ func (c *comparison) withdraw(e journal.Entry) {
 func (c *comparison) unsettled(url string) {
 	c.found.Report.Unsettled++
 	c.found.Soon = append(c.found.Soon, inventory.Scope{Page: url})
-}
-
-// errUnread is what comparison.read returns for content that could not be read.
-var errUnread = errors.New("content could not be read")
-
-// read reads an offer's content, unless the Inventory already knew its digest.
-func (c *comparison) read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
-	if !o.Digest.IsZero() {
-		return o, nil
-	}
-	r, err := c.scan.Inventory.Read(ctx, o)
-	switch {
-	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return r, err
-	case ctx.Err() != nil:
-		return r, ctx.Err()
-	}
-	c.unread(&inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err})
-	return r, errUnread
 }
 
 // maxUnreadable bounds Found.Unreadable.

@@ -21,20 +21,20 @@ type entries struct {
 }
 
 // next returns the next entry, or false after the last.
-func (n *entries) next() (journal.Entry, bool, error) {
+func (n *entries) next() (journal.Stored, bool, error) {
 	if n.end {
-		return journal.Entry{}, false, nil
+		return journal.Stored{}, false, nil
 	}
 	if n.view == nil {
 		if err := n.open(); err != nil {
 			n.pause()
-			return journal.Entry{}, false, err
+			return journal.Stored{}, false, err
 		}
 	}
 	if len(n.sources) == 0 {
 		n.pause()
 		n.end = true
-		return journal.Entry{}, false, nil
+		return journal.Stored{}, false, nil
 	}
 	s := n.sources[0]
 	e := s.entry
@@ -42,13 +42,13 @@ func (n *entries) next() (journal.Entry, bool, error) {
 	switch {
 	case err != nil:
 		n.pause()
-		return journal.Entry{}, false, err
+		return journal.Stored{}, false, err
 	case !more:
 		heap.Pop(&n.sources)
 	case len(n.sources) > 1:
 		heap.Fix(&n.sources, 0)
 	}
-	n.last = e.Item.URL
+	n.last = e.URL
 	return e, true, nil
 }
 
@@ -58,7 +58,7 @@ func (n *entries) open() (err error) {
 	if n.view, err = n.j.View(); err != nil {
 		return err
 	}
-	add := func(readers ...*journal.Reader) error {
+	add := func(readers ...*journal.StoredReader) error {
 		s := &source{readers: readers}
 		more, err := s.next()
 		if more {
@@ -66,7 +66,7 @@ func (n *entries) open() (err error) {
 		}
 		return err
 	}
-	var shallow []*journal.Reader
+	var shallow []*journal.StoredReader
 	for _, s := range n.scopes {
 		switch {
 		case s.Page != "":
@@ -74,15 +74,15 @@ func (n *entries) open() (err error) {
 				shallow = append(shallow, n.view.Page(s.Page))
 			}
 		case s.Deep:
-			if err := add(n.view.Reader(s.Prefix, true, n.last)); err != nil {
+			if err := add(n.view.StoredReader(s.Prefix, true, n.last)); err != nil {
 				return err
 			}
 		default:
-			shallow = append(shallow, n.view.Reader(s.Prefix, false, n.last))
+			shallow = append(shallow, n.view.StoredReader(s.Prefix, false, n.last))
 		}
 	}
 	if len(n.scopes) == 0 {
-		err = add(n.view.Reader("", true, n.last))
+		err = add(n.view.StoredReader("", true, n.last))
 	} else {
 		err = add(shallow...)
 	}
@@ -101,8 +101,8 @@ func (n *entries) pause() {
 
 // A source yields the entries of several readers, one reader after the other.
 type source struct {
-	readers []*journal.Reader
-	entry   journal.Entry // the next one
+	readers []*journal.StoredReader
+	entry   journal.Stored // the next one
 }
 
 // next moves to the next entry, and returns false after the last.
@@ -121,7 +121,7 @@ type sources []*source
 
 func (s sources) Len() int { return len(s) }
 func (s sources) Less(i, j int) bool {
-	return protocol.Compare(s[i].entry.Item.URL, s[j].entry.Item.URL) < 0
+	return protocol.Compare(s[i].entry.URL, s[j].entry.URL) < 0
 }
 func (s sources) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
 func (s *sources) Push(x any)   { *s = append(*s, x.(*source)) }

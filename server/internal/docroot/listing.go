@@ -242,7 +242,7 @@ func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real s
 		o.Length = st.Size
 		return o, real, true
 	}
-	o.Length, o.Modified, o.Type = st.Size, st.Modified, mediaType(x.name)
+	o.Length, o.Modified, o.Type, o.Parallel = st.Size, st.Modified, mediaType(x.name), true
 	if o.Stamp = s.versioned(st.Stamp(now), o.Type); len(o.Stamp) == 0 {
 		o.Young = s.versioned(st.Settled(), o.Type)
 	}

@@ -51,11 +51,12 @@ func (w *walk) run(ctx context.Context, scopes []inventory.Scope) error {
 	}
 	t, err := openTree(s.Settings.Docroot)
 	if err != nil {
+		s.trees.lost()
 		return err
 	}
 	w.tree = t
 	s.trees.share(t)
-	defer s.trees.release(t)
+	defer s.trees.end(t)
 	if err := w.prepare(ctx, len(scopes) == 0); err != nil {
 		return err
 	}

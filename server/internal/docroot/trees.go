@@ -12,11 +12,11 @@ type trees struct {
 
 	mu      sync.Mutex // guards what follows
 	present *tree      // of the current scan
-	brief   *tree      // of readers of pages between scans; nil if there is none
+	brief   *tree      // of readers of pages between scans, perhaps that of the last scan; nil if there is none
 	looks   int        // number of scans begun
 }
 
-// share lets Read use the tree of a scan; release ends the scan's own use.
+// share lets Read use the tree of a scan; end ends the scan's own use.
 func (ts *trees) share(t *tree) {
 	ts.mu.Lock()
 	t.users, ts.present, ts.brief = 1, t, nil
@@ -24,10 +24,33 @@ func (ts *trees) share(t *tree) {
 	ts.mu.Unlock()
 }
 
-// lend returns the tree of the current scan, or else opens the docroot.
+// lost is share for a scan that could not open the docroot.
+func (ts *trees) lost() {
+	ts.mu.Lock()
+	ts.brief = nil
+	ts.looks++
+	ts.mu.Unlock()
+}
+
+// end ends a scan's own use of its tree. For a moment its last pages can still be read there, see lendBriefly.
+func (ts *trees) end(t *tree) {
+	ts.mu.Lock()
+	last := ts.present == t
+	if last {
+		ts.present, ts.brief = nil, t
+	}
+	ts.mu.Unlock()
+	if last {
+		time.AfterFunc(briefly, func() { ts.forget(t) })
+	} else {
+		ts.release(t)
+	}
+}
+
+// lend returns the tree of the current scan, or of one that has just ended, or else opens the docroot.
 func (ts *trees) lend() (*tree, error) {
 	ts.mu.Lock()
-	t := ts.present.used()
+	t := cmp.Or(ts.present, ts.brief).used()
 	ts.mu.Unlock()
 	if t != nil {
 		return t, nil
@@ -96,9 +119,6 @@ func (ts *trees) release(t *tree) {
 	ts.mu.Lock()
 	t.users--
 	last := t.users == 0
-	if last && ts.present == t {
-		ts.present = nil
-	}
 	ts.mu.Unlock()
 	if last {
 		t.close()
