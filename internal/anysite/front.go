@@ -191,7 +191,7 @@ func (f *front) answer(w *httptest.ResponseRecorder, r *http.Request, s *site) {
 	case first && f.w.nginx != nil:
 		f.proxy(w, r, f.w.nginx.scheme, f.w.nginx.address, r.Host)
 	case s.refuses(w, r, path):
-	case door != "" && door != "robots" && s.notified() && !(door == "manifest" && path != "robots.rdf"):
+	case door != "" && door != "robots" && s.notified() && !(door == "manifest" && path != "robots.rdf" && s.inDocroot()):
 		f.proxy(w, r, "http", s.door, r.Host)
 	case f.kind == "notifier" && s.notified() && door != "robots":
 		f.proxy(w, r, "http", s.door, r.Host)
@@ -298,6 +298,9 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request, clean bool) {
 func (s *site) notified() bool {
 	return s.Tells == "changes" || s.Tells == "stream" || s.Tells == "high"
 }
+
+// inDocroot reports whether the manifest is a file of the docroot.
+func (s *site) inDocroot() bool { return s.Tells == "manifest" || s.front.w.plan.Has("out") }
 
 // doorOf returns the name of the door at a path, empty for a page.
 func (s *site) doorOf(path string) string {

@@ -88,7 +88,7 @@ func (n *nginx) configure(w *world) error {
 		include = "include " + pages + "; "
 	}
 	if s.Path != "/" {
-		conf = strings.NewReplacer("= /robots.rdf", "= "+s.Path+"robots.rdf", "location /parley/", "location "+s.Path+"parley/", "= /parley/", "= "+s.Path+"parley/").Replace(conf)
+		conf = strings.NewReplacer("= /robots.rdf", "= "+s.Path+"robots.rdf", "^~ /robots.rdf", "^~ "+s.Path+"robots.rdf", "location /parley/", "location "+s.Path+"parley/", "= /parley/", "= "+s.Path+"parley/").Replace(conf)
 	}
 	if !s.notified() { // there is no notifier whose lines nginx could include
 		conf = "server { " + listen + " root " + s.root + "; index index.html;\n}\n"

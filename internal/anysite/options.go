@@ -40,7 +40,7 @@ func ReadTables(dir string) (Tables, error) {
 // exceptions are options that are not drawn, with the reason.
 var exceptions = map[string]string{
 	"into": "set by the runner", "state": "set by the runner", "docroot": "set by the runner", "base": "set by the runner",
-	"listen": "set by the runner", "out": "has a feature of its own", "admin": "set by the runner", "admin-token": "needs a file of tokens", "sites": "the start pages are arguments",
+	"listen": "set by the runner", "out": "has a feature of its own", "parts": "has a feature of its own", "one-file": "the same as --parts 0", "admin": "set by the runner", "admin-token": "needs a file of tokens", "sites": "the start pages are arguments",
 	"config": "options are given on the command line", "site": "there is no configuration file", "contact": "names the program in what is recorded",
 	"agent": "names the program in what is recorded", "log-level": "kill steps count log lines", "log-format": "does not affect the judge",
 	"resolver": "set by the runner for host names", "allow-private": "all sites are on this machine", "as": "has a feature of its own", "store": "has a feature of its own",

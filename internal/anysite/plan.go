@@ -79,6 +79,7 @@ var dimensions = append([]dimension{
 	{"hurry", []string{"50ms", "50ms", "200ms", "1s"}},             // of the crawler
 	{"evidence", []string{"via", "via", "via", "trust", "inside"}}, // how a notifier learns what an anonymous client gets
 	{"preset", []string{"as-is", "versions", "archive-only"}},
+	{"parts", []string{"no", "1", "9", "26"}}, // from how many pages on manifests are in parts: all sites, and some as they grow or shrink
 }, quirks()...)
 
 // quirks are features that a site has or does not have.

@@ -225,6 +225,9 @@ func (w *world) declare() {
 		if c["types"] == "yes" && s.Name == "a" {
 			flags = append(flags, "--include", "**/*.{txt,css,json,zip,md}", "--include", "*.{txt,css,json,zip,md}")
 		}
+		if c["parts"] != "no" && (s.inDocroot() || !strings.HasPrefix(s.front.kind, "nginx")) { // the shipped nginx configuration serves parts from the docroot
+			flags = append(flags, "--parts", c["parts"])
+		}
 		state := filepath.Join(w.dir, "state-"+s.Name)
 		switch {
 		case s.Tells == "manifest":

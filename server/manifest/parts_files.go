@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -67,7 +68,10 @@ func (f *partFiles) open(dir string) error {
 		return nil
 	}
 	if err := os.Mkdir(dir, 0o755); err == nil {
-		if err := atomicfile.SyncDir(filepath.Dir(dir)); err != nil {
+		if runtime.GOOS != "windows" { // whatever the umask is, the web server may read the parts
+			err = os.Chmod(dir, 0o755)
+		}
+		if err = errors.Join(err, atomicfile.SyncDir(filepath.Dir(dir))); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
@@ -115,10 +119,12 @@ func (f *partFiles) has(st *partsState) bool {
 	return true
 }
 
-// put writes the file of a part after its siblings, unless it is there and known to be right.
+// put writes the file of a part after its siblings, unless it is there already: known says that its siblings are then, too.
 func (f *partFiles) put(name string, b []byte, known bool) error {
-	if n, ok := f.sizes[name]; known && ok && n == int64(len(b)) {
-		return nil
+	if known {
+		if was, err := os.ReadFile(f.path(name)); err == nil && bytes.Equal(was, b) {
+			return nil
+		}
 	}
 	f.made = append(f.made, name)
 	if len(b) >= web.LeastCoded {
