@@ -109,6 +109,16 @@ func (v *View) Page(url string) *StoredReader {
 	return &StoredReader{rows[Stored]{v: v, bucket: itemsBuckets[v.m.slot], first: first, move: end, order: ascends, parse: storedParser()}}
 }
 
+// Get returns the entry of a URL, and false if there is none.
+func (v *View) Get(url string) (Entry, bool, error) {
+	stored, ok, err := v.Page(url).Next()
+	if err != nil || !ok {
+		return Entry{}, false, err
+	}
+	e, err := stored.Entry()
+	return e, err == nil, err
+}
+
 // Next returns the next entry, and false after the last. An error is final.
 func (r *Reader) Next() (Entry, bool, error) { return r.rows.next() }
 

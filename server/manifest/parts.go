@@ -289,7 +289,7 @@ func (p *pass) touched(ctx context.Context, after protocol.Cursor) (*touchedSet,
 		return t, nil
 	}
 	for _, dead := range urls {
-		e, ok, err := p.v.Page(dead.URL).Next()
+		e, ok, err := p.v.Get(dead.URL)
 		if err != nil {
 			return nil, err
 		}
@@ -543,7 +543,7 @@ func (p *pass) newest(ctx context.Context) (items []protocol.Item, err error) {
 			continue
 		}
 		seen[c.Item.URL] = true
-		e, ok, err := p.v.Page(c.Item.URL).Next()
+		e, ok, err := p.v.Get(c.Item.URL)
 		if err != nil {
 			return nil, err
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,26 +55,25 @@ func (p *pass) rewrite(ctx context.Context, dirty []dirt) (out []pagePart, err e
 // between yields the items from one URL up to another; "" means the beginning and the end.
 func (p *pass) between(from, to string) iter.Seq2[protocol.Item, error] {
 	return func(yield func(protocol.Item, error) bool) {
-		readers := []*journal.Reader{p.v.Reader("", true, from)}
+		e, ok, err := journal.Entry{}, false, error(nil)
 		if from != "" {
-			readers = slices.Insert(readers, 0, p.v.Page(from))
+			e, ok, err = p.v.Get(from)
 		}
-		for _, r := range readers {
-			for {
-				e, ok, err := r.Next()
-				if err == nil && ok && to != "" && protocol.Compare(e.Item.URL, to) >= 0 {
-					return
-				}
-				if err != nil {
-					yield(e.Item, err)
-					return
-				}
-				if !ok {
-					break
-				}
-				if !yield(e.Item, nil) {
-					return
-				}
+		switch {
+		case err != nil:
+			yield(e.Item, err)
+			return
+		case ok && !yield(e.Item, nil):
+			return
+		}
+		for r := p.v.Reader("", true, from); ; {
+			e, ok, err := r.Next()
+			switch {
+			case err != nil:
+				yield(e.Item, err)
+				return
+			case !ok, to != "" && protocol.Compare(e.Item.URL, to) >= 0, !yield(e.Item, nil):
+				return
 			}
 		}
 	}
