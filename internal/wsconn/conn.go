@@ -6,9 +6,11 @@ package wsconn
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -233,44 +235,53 @@ func (c *Conn) Write(ctx context.Context, text []byte) error {
 	return c.write(ctx, func() error { return c.ws.WriteMessage(kind, b) })
 }
 
-// A Prepared is a message that is packed and framed once, for many connections.
+// A Prepared is a message that is packed and framed once, for many accepted connections.
 type Prepared struct {
-	m    *websocket.PreparedMessage
-	size int
+	kind  int
+	frame []byte
+	text  []byte // the end of frame
 }
 
 // Prepare frames a message, which must be UTF-8, for connections whose messages are packed by p; nil if they
 // are not packed.
-func Prepare(text []byte, p Packing) (*Prepared, error) {
+func Prepare(text []byte, p Packing) *Prepared {
 	kind := websocket.TextMessage
 	if p != nil {
 		kind, text = websocket.BinaryMessage, p.Pack(text)
 	}
-	m, err := websocket.NewPreparedMessage(kind, text)
-	if err != nil {
-		return nil, fmt.Errorf("prepare message: %w", err)
+	frame := make([]byte, 0, len(text)+10)
+	frame = append(frame, 0x80|byte(kind)) // RFC 6455, 5.2: the only frame of a message, not masked
+	switch n := len(text); {
+	case n <= 125:
+		frame = append(frame, byte(n))
+	case n <= math.MaxUint16:
+		frame = binary.BigEndian.AppendUint16(append(frame, 126), uint16(n))
+	default:
+		frame = binary.BigEndian.AppendUint64(append(frame, 127), uint64(n))
 	}
-	return &Prepared{m, len(text)}, nil
+	head := len(frame)
+	frame = append(frame, text...)
+	return &Prepared{kind, frame, frame[head:]}
 }
-
-// Size returns about how many bytes p occupies in memory: the message, and the message in its frame.
-func (p *Prepared) Size() int { return 2 * p.size }
 
 // WritePrepared is Write for a message that was prepared with this connection's packing.
 func (c *Conn) WritePrepared(ctx context.Context, p *Prepared) error {
-	return c.write(ctx, func() error { return c.ws.WritePreparedMessage(p.m) })
+	return c.write(ctx, func() (err error) {
+		if c.eager == nil {
+			return c.ws.WriteMessage(p.kind, p.text)
+		}
+		_, err = c.eager.Write(p.frame)
+		return err
+	})
 }
 
 // TryWrite is WritePrepared for callers that must not wait for the peer. If it returns false and no error, the message is
 // not yet sent as a whole: call Flush before anything else is written. It needs a connection for which CanTry returns true.
 func (c *Conn) TryWrite(p *Prepared) (bool, error) {
-	select {
-	case <-c.turn:
-		defer func() { c.turn <- struct{}{} }()
-	default:
+	if c.eager.wait.Load() > 0 {
 		return false, errors.New("write message: another write has not ended")
 	}
-	if err := c.ws.WritePreparedMessage(p.m); err != nil {
+	if _, err := c.eager.Write(p.frame); err != nil {
 		return false, c.writeFailed(err)
 	}
 	return !c.eager.behind.Load(), nil

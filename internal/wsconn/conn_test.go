@@ -102,10 +102,7 @@ func TestEcho(t *testing.T) {
 		if err != nil || string(got) != s {
 			t.Fatalf("%.20q: %d bytes came back, error %v", s, len(got), err)
 		}
-		p, err := wsconn.Prepare([]byte(s), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := wsconn.Prepare([]byte(s), nil)
 		for range 2 {
 			if err := c.WritePrepared(t.Context(), p); err != nil {
 				t.Fatal(err)
@@ -153,7 +150,7 @@ func TestManyWriters(t *testing.T) {
 	o := wsconn.Options{Subprotocols: []string{subprotocol}}
 	url := serve(t, o, func(ctx context.Context, c *wsconn.Conn) {
 		var all sync.WaitGroup
-		p, _ := wsconn.Prepare(bytes.Repeat([]byte{'0'}, 3000), nil)
+		p := wsconn.Prepare(bytes.Repeat([]byte{'0'}, 3000), nil)
 		for w := range writers {
 			all.Go(func() {
 				text := bytes.Repeat([]byte{byte('1' + w)}, 10_000)

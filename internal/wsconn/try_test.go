@@ -24,11 +24,8 @@ func TestTryWrite(t *testing.T) {
 			t.Error("a connection over TCP cannot be tried")
 		}
 		for done := true; done && sent < enough; sent++ {
-			p, err := wsconn.Prepare([]byte(text(sent)), nil)
-			if err == nil {
-				done, err = c.TryWrite(p)
-			}
-			if err != nil {
+			var err error
+			if done, err = c.TryWrite(wsconn.Prepare([]byte(text(sent)), nil)); err != nil {
 				t.Error(err)
 				break
 			}
