@@ -228,11 +228,7 @@ func isTimeout(err error) bool {
 // Write sends one message, which must be UTF-8. It is safe for concurrent use. A write that fails, takes
 // longer than WriteWait, or is interrupted by ctx ends the connection: half a message cannot be taken back.
 func (c *Conn) Write(ctx context.Context, text []byte) error {
-	kind, b := websocket.TextMessage, text
-	if c.pack != nil {
-		kind, b = websocket.BinaryMessage, c.pack.Pack(text)
-	}
-	return c.write(ctx, func() error { return c.ws.WriteMessage(kind, b) })
+	return c.WritePrepared(ctx, Prepare(text, c.pack))
 }
 
 // A Prepared is a message that is packed and framed once, for many accepted connections.

@@ -59,8 +59,8 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	return newConn(ws, o), nil
 }
 
-// bufferSize is enough for the small messages of a client. A larger message that is not prepared is sent in two pieces.
-const bufferSize = 512
+// bufferSize is small, as a connection is idle for most of its life. Only control frames are written through such a buffer.
+const bufferSize = 128
 
 // A hijacker takes over the connection of a ResponseWriter that middleware has wrapped, too; websocket.Upgrader wants an http.Hijacker itself.
 type hijacker struct{ http.ResponseWriter }

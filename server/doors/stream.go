@@ -29,6 +29,7 @@ type streamDoor struct {
 	*site
 	readers     *readers
 	frames      *frames
+	packed      map[string]wsconn.Packing // how the messages of each subprotocol are compressed
 	subscribers *subscribers
 	heartbeat   time.Duration
 	hurry       time.Duration // see Limits.Hurry
@@ -67,25 +68,26 @@ func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 	}
 
 	s := &stream{door: d, sel: sel, peer: r.RemoteAddr, at: after, said: after, place: -1, pinged: time.Now(), listening: make(chan struct{})}
-	s.life, s.cut = context.WithCancel(context.WithoutCancel(r.Context()))
-	s.loop, s.stop = context.WithCancelCause(s.life)
-	if d.readers.clients.Identify != nil {
+	if s.life = context.Background(); d.readers.clients.Identify != nil { // else the request need not stay in memory
+		s.life = context.WithoutCancel(r.Context())
 		s.r = r.WithContext(s.life)
 	}
+	s.life, s.cut = context.WithCancel(s.life)
+	s.loop, s.stop = context.WithCancelCause(s.life)
 	s.request = newLongRequest(r, sel, after, true)
 	s.request.stop, s.request.cut = s.end, s.cut
 	if s.leave, p = d.subscribers.admit(r, s.request); p != nil {
 		s.cut()
 		return p
 	}
-	if s.conn, err = wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: d.packed(),
+	if s.conn, err = wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: d.packed,
 		MaxMessage: clientLimit, WriteWait: d.writeWait}); err != nil {
 		d.counts.refuse(http.StatusBadRequest)
 		s.cut()
 		s.leave()
 		return nil // wsconn has already answered
 	}
-	s.packing = d.packed()[s.conn.Subprotocol()]
+	s.packing = d.packed[s.conn.Subprotocol()]
 	d.counts.streams.Add(1)
 	d.counts.form(sel.as).streams.Add(1)
 	go s.listen()
@@ -113,11 +115,6 @@ func (d *streamDoor) handshakeProblem(w http.ResponseWriter, r *http.Request) *w
 		}
 	}
 	return nil
-}
-
-// packed returns how the messages of each subprotocol are compressed.
-func (d *streamDoor) packed() map[string]wsconn.Packing {
-	return map[string]wsconn.Packing{protocol.SubprotocolZstd: &d.frames.packing}
 }
 
 // A stream is one subscriber: a position in the log. One goroutine reads from the connection. While

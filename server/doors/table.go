@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
@@ -91,8 +92,8 @@ func newTable(n *Notifier) *table {
 		{changesPath, ask, true, true, &list.Changes,
 			(&changesDoor{site: s, readers: readers, delivery: d, subscribers: subscribers, pullOnly: limits.PullOnly, counts: counts}).serve},
 		{streamPath, read, !limits.PullOnly, false, &list.Stream,
-			(&streamDoor{site: s, readers: readers, frames: f, subscribers: subscribers, heartbeat: heartbeat,
-				hurry: limits.Hurry, counts: counts}).serve},
+			(&streamDoor{site: s, readers: readers, frames: f, packed: map[string]wsconn.Packing{protocol.SubprotocolZstd: &f.packing},
+				subscribers: subscribers, heartbeat: heartbeat, hurry: limits.Hurry, counts: counts}).serve},
 		{queryPath, ask, content.Items != nil, true, &list.Query,
 			(&queryDoor{site: s, readers: readers, items: content.Items, pullOnly: limits.PullOnly}).serve},
 		{batchPath, ask, content.Pages != nil, true, &list.Batch,
