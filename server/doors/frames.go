@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -59,7 +58,7 @@ func (fr *frame) prepared(p wsconn.Packing) *wsconn.Prepared {
 type frames struct {
 	*site
 	delivery *delivery
-	packing  coding.Messages
+	packings map[string]wsconn.Packing // by subprotocol; without one messages are text
 
 	mu    sync.Mutex
 	byKey map[place]*frame

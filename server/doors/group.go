@@ -14,7 +14,7 @@ import (
 // client reads slowly, leaves the group, and returns when it has everything again. So an idle stream needs neither
 // a goroutine that writes nor a timer.
 type group struct {
-	door *streamDoor
+	of   *groups
 	key  string     // of the selection
 	sel  *selection // of its own: that of a stream notes the stream's bundles
 	ctx  context.Context
@@ -26,53 +26,66 @@ type group struct {
 	over    bool
 }
 
+// groups are all groups of a site. Any number of goroutines may use them.
+type groups struct {
+	frames      *frames
+	subscribers *subscribers
+	counts      *counters
+	heartbeat   time.Duration
+
+	mu    sync.Mutex
+	byKey map[string]*group // by the key of the selection
+}
+
 // sweepEvery is the time between two looks for heartbeats that are due.
-func (d *streamDoor) sweepEvery() time.Duration { return d.heartbeat / 10 }
+func (gs *groups) sweepEvery() time.Duration { return gs.heartbeat / 10 }
 
 // join gives a stream to the group of its selection. It returns false if the stream has to write for itself: if it has
 // ended, or the group has begun to send what this reader does not have.
-func (d *streamDoor) join(s *stream) bool {
+func (gs *groups) join(s *stream) bool {
 	for {
-		d.mu.Lock()
-		g := d.groups[s.sel.key]
-		if s.loop.Err() != nil { // checked with d.mu held: see takeBack
-			d.mu.Unlock()
+		gs.mu.Lock()
+		if s.life.loop.Err() != nil { // checked with gs.mu held: see takeBack
+			gs.mu.Unlock()
 			return false
 		}
-		if g == nil {
+		g, found := gs.byKey[s.sel.key]
+		if !found {
 			sel := *s.sel
-			g = &group{door: d, key: sel.key, sel: &sel, at: s.at}
+			g = &group{of: gs, key: sel.key, sel: &sel, at: s.pos.at}
 			g.ctx, g.stop = context.WithCancel(context.Background())
-			if d.groups == nil {
-				d.groups = make(map[string]*group)
+			if gs.byKey == nil {
+				gs.byKey = make(map[string]*group)
 			}
-			d.groups[g.key] = g
-			g.add(s) // so that it does not end at once
-			d.subscribers.served.Add(1)
+			gs.byKey[g.key] = g
+			g.mu.Lock() // at once: nobody else has it yet
+		}
+		gs.mu.Unlock()
+		if found {
+			g.mu.Lock()
+		}
+		over := g.over
+		joined := !over && s.life.loop.Err() == nil && s.pos.at.Epoch == g.at.Epoch && s.pos.at.Seq >= g.at.Seq
+		if joined {
+			g.add(s)
+		}
+		if g.endIfEmpty(); !found && !g.over {
+			gs.subscribers.served.Add(1)
 			go g.run()
 		}
-		d.mu.Unlock()
-		g.mu.Lock()
-		if !g.over {
-			defer g.mu.Unlock()
-			g.remove(s)
-			joined := s.loop.Err() == nil && s.at.Epoch == g.at.Epoch && s.at.Seq >= g.at.Seq
-			if joined {
-				g.add(s)
-			}
-			g.endIfEmpty()
+		g.mu.Unlock()
+		if !over {
 			return joined
 		}
-		g.mu.Unlock()
 	}
 }
 
 // takeBack takes a stream whose loop has ended from its group, and returns false if it is in none: then a goroutine of its own
 // writes, or it has ended. That goroutine joins no group any more.
-func (d *streamDoor) takeBack(s *stream) bool {
-	d.mu.Lock()
-	g := d.groups[s.sel.key]
-	d.mu.Unlock()
+func (gs *groups) takeBack(s *stream) bool {
+	gs.mu.Lock()
+	g := gs.byKey[s.sel.key]
+	gs.mu.Unlock()
 	if g == nil {
 		return false
 	}
@@ -109,27 +122,27 @@ func (g *group) endIfEmpty() {
 	}
 	g.over = true
 	g.stop()
-	g.door.mu.Lock()
-	defer g.door.mu.Unlock()
-	delete(g.door.groups, g.key)
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	delete(g.of.byKey, g.key)
 }
 
 // run serves the group until it has no streams.
 func (g *group) run() {
-	defer g.door.subscribers.served.Done()
+	defer g.of.subscribers.served.Done()
 	var waited *notReady
 	for swept := time.Now(); g.ctx.Err() == nil; {
-		if time.Since(swept) >= g.door.sweepEvery() {
+		if time.Since(swept) >= g.of.sweepEvery() {
 			g.sweep()
 			swept = time.Now()
 		}
-		fr, err := g.door.frames.after(g.ctx, g.sel, g.at, waited)
+		fr, err := g.of.frames.after(g.ctx, g.sel, g.at, waited)
 		none := (*notReady)(nil)
 		switch {
 		case err == nil:
 			g.send(fr)
 		case errors.As(err, &none) && none.head:
-			ctx, cancel := context.WithDeadline(g.ctx, swept.Add(g.door.sweepEvery()))
+			ctx, cancel := context.WithDeadline(g.ctx, swept.Add(g.of.sweepEvery()))
 			if err := none.until(ctx); err == nil {
 				waited = none
 			} else if ctx.Err() == nil {
@@ -164,13 +177,13 @@ func (g *group) send(fr *frame) {
 	defer g.mu.Unlock()
 	g.each(func(s *stream) {
 		switch {
-		case s.at != fr.from && s.at.Seq < fr.to.Seq:
+		case s.pos.at != fr.from && s.pos.at.Seq < fr.to.Seq:
 			g.release(s) // it came between two frames
-		case s.at != fr.from: // it has all of the frame
+		case s.pos.at != fr.from: // it has all of the frame
 		case s.skips(fr):
-			s.at = fr.to
+			s.pos.at = fr.to
 			s.request.at.Store(p.at)
-		case g.door.subscribers.admitted.Crowded(s.sel.addr):
+		case g.of.subscribers.admitted.Crowded(s.sel.addr):
 			crowded = append(crowded, s)
 		default:
 			g.sendTo(s, fr, p)
@@ -180,7 +193,7 @@ func (g *group) send(fr *frame) {
 		g.sendTo(s, fr, p)
 	}
 	g.at = fr.to
-	g.door.counts.sent(g.sel.as, p.sent, fr)
+	g.of.counts.sent(g.sel.as, p.sent, fr)
 }
 
 // A pass is one message to all streams of a group.
@@ -196,35 +209,40 @@ func (g *group) sendTo(s *stream, fr *frame, p *pass) {
 		g.release(s)
 		return
 	}
-	if fr.from != s.said && !g.mark(s, p) {
+	if fr.from != s.pos.said && !g.mark(s, p) {
 		return
 	}
-	s.at, s.said = fr.to, fr.to
+	s.pos.at, s.pos.said = fr.to, fr.to
 	s.request.at.Store(p.at)
 	p.sent++
 	g.try(s, fr, p.now)
 }
 
+// markOf returns the mark that moves a reader from a cursor to another.
+func (gs *groups) markOf(from, to protocol.Cursor) protocol.Message {
+	return protocol.Message{Kind: protocol.Mark, From: from, To: to, Head: gs.frames.log.Head(), At: gs.frames.now()}
+}
+
 // mark sends a mark to a stream, and returns false if the stream had to leave.
 func (g *group) mark(s *stream, p *pass) bool {
-	at := place{selection: s.said.String(), at: s.at}
+	at := place{selection: s.pos.said.String(), at: s.pos.at}
 	fr := p.marks[at]
 	if fr == nil {
-		m := g.door.markOf(s.said, s.at)
+		m := g.of.markOf(s.pos.said, s.pos.at)
 		fr = &frame{text: m.Encode()}
 		if p.marks == nil {
 			p.marks = make(map[place]*frame)
 		}
 		p.marks[at] = fr
 	}
-	s.said = s.at
-	g.door.counts.frames.Add(1)
+	s.pos.said = s.pos.at
+	g.of.counts.frames.Add(1)
 	return g.try(s, fr, p.now)
 }
 
 // try writes a frame to a stream, and returns false if the stream had to leave.
 func (g *group) try(s *stream, fr *frame, now time.Time) (done bool) {
-	s.told = now
+	s.pos.told = now
 	if done, s.broken = s.conn.TryWrite(fr.prepared(s.packing)); !done {
 		g.release(s)
 	}
@@ -242,9 +260,9 @@ func (g *group) release(s *stream) {
 func (g *group) sweep() {
 	p := &pass{now: time.Now()}
 	g.all(func(s *stream) {
-		quiet := s.quiet() <= g.door.sweepEvery()
+		quiet := s.quiet() <= g.of.sweepEvery()
 		switch {
-		case !quiet && p.now.Sub(s.pinged) < g.door.heartbeat:
+		case !quiet && p.now.Sub(s.pos.pinged) < g.of.heartbeat:
 		case !s.conn.CanTry():
 			g.release(s)
 		default:

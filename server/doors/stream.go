@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/pause"
@@ -27,16 +26,9 @@ var errGone = errors.New("the subscriber disconnected")
 // A streamDoor pushes changes over WebSocket.
 type streamDoor struct {
 	*site
-	readers     *readers
-	frames      *frames
-	packed      map[string]wsconn.Packing // how the messages of each subprotocol are compressed
-	subscribers *subscribers
-	heartbeat   time.Duration
-	hurry       time.Duration // see Limits.Hurry
-	counts      *counters
-
-	mu     sync.Mutex
-	groups map[string]*group // by the key of the selection
+	readers *readers
+	groups  *groups
+	hurry   time.Duration // see Limits.Hurry
 }
 
 // serve rejects before the upgrade whatever changesDoor rejects, and then
@@ -62,34 +54,35 @@ func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 	if p := d.scanning(); p != nil {
 		return p
 	}
-	err := d.frames.delivery.stands(r.Context(), sel, after)
+	err := d.groups.frames.delivery.stands(r.Context(), sel, after)
 	if err != nil {
 		return d.failed(r, after, err)
 	}
 
-	s := &stream{door: d, sel: sel, peer: r.RemoteAddr, at: after, said: after, place: -1, pinged: time.Now(), listening: make(chan struct{})}
-	if s.life = context.Background(); d.readers.clients.Identify != nil { // else the request need not stay in memory
-		s.life = context.WithoutCancel(r.Context())
-		s.r = r.WithContext(s.life)
+	s := &stream{door: d, sel: sel, peer: r.RemoteAddr, place: -1, pos: position{at: after, said: after, pinged: time.Now()},
+		life: lifetime{listening: make(chan struct{})}}
+	if s.life.ctx = context.Background(); d.readers.clients.Identify != nil { // else the request need not stay in memory
+		s.life.ctx = context.WithoutCancel(r.Context())
+		s.r = r.WithContext(s.life.ctx)
 	}
-	s.life, s.cut = context.WithCancel(s.life)
-	s.loop, s.stop = context.WithCancelCause(s.life)
+	s.life.ctx, s.life.cut = context.WithCancel(s.life.ctx)
+	s.life.loop, s.life.stop = context.WithCancelCause(s.life.ctx)
 	s.request = newLongRequest(r, sel, after, true)
-	s.request.stop, s.request.cut = s.end, s.cut
-	if s.leave, p = d.subscribers.admit(r, s.request); p != nil {
-		s.cut()
+	s.request.stop, s.request.cut = s.end, s.life.cut
+	if s.life.leave, p = d.groups.subscribers.admit(r, s.request); p != nil {
+		s.life.cut()
 		return p
 	}
-	if s.conn, err = wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: d.packed,
+	if s.conn, err = wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: d.groups.frames.packings,
 		MaxMessage: clientLimit, WriteWait: d.writeWait}); err != nil {
-		d.counts.refuse(http.StatusBadRequest)
-		s.cut()
-		s.leave()
+		d.groups.counts.refuse(http.StatusBadRequest)
+		s.life.cut()
+		s.life.leave()
 		return nil // wsconn has already answered
 	}
-	s.packing = d.packed[s.conn.Subprotocol()]
-	d.counts.streams.Add(1)
-	d.counts.form(sel.as).streams.Add(1)
+	s.packing = d.groups.frames.packings[s.conn.Subprotocol()]
+	d.groups.counts.streams.Add(1)
+	d.groups.counts.form(sel.as).streams.Add(1)
 	go s.listen()
 	s.write(s.hello())
 	return nil
@@ -126,32 +119,41 @@ type stream struct {
 	peer string        // its network address
 	conn *wsconn.Conn
 
-	life      context.Context // ends with the connection; until then it can be written to
+	packing wsconn.Packing // nil: messages are text
+	sel     *selection
+	request *longRequest
+	life    lifetime
+
+	// The fields below are used by the goroutine that writes.
+	pos    position
+	broken error     // why nothing can be sent any more
+	place  int       // in its group; -1 if a goroutine of its own writes
+	waited *notReady // what it last waited for, now over
+}
+
+// A lifetime has the ends of a stream.
+type lifetime struct {
+	ctx       context.Context // ends with the connection; until then it can be written to
 	cut       context.CancelFunc
 	loop      context.Context // ends when nothing more is to be sent; its cause is the reason
 	stop      context.CancelCauseFunc
 	leave     func()
 	listening chan struct{} // closed when the reader has ended
+}
 
-	request *longRequest
-	packing wsconn.Packing // nil: messages are text
-	sel     *selection
-
-	// The fields below are used by the goroutine that writes.
+// A position is how far the reader of a stream is.
+type position struct {
 	at     protocol.Cursor // everything up to here was sent, or is not for this reader
 	said   protocol.Cursor // the last cursor that the reader has been sent
 	told   time.Time       // when something was last sent
 	pinged time.Time       // when the last ping was sent
-	broken error           // why nothing can be sent any more
-	place  int             // in its group; -1 if a goroutine of its own writes
-	waited *notReady       // what it last waited for, now over
 }
 
 // listen reads what the subscriber sends, and ignores it, until the subscriber is gone.
 func (s *stream) listen() {
-	defer close(s.listening)
+	defer close(s.life.listening)
 	for {
-		if _, err := s.conn.Read(s.life); err != nil {
+		if _, err := s.conn.Read(s.life.ctx); err != nil {
 			s.end(errGone)
 			return
 		}
@@ -160,8 +162,8 @@ func (s *stream) listen() {
 
 // end ends the stream: whatever goroutine writes to it closes it.
 func (s *stream) end(cause error) {
-	s.stop(cause)
-	if s.door.takeBack(s) {
+	s.life.stop(cause)
+	if s.door.groups.takeBack(s) {
 		go s.write(nil)
 	}
 }
@@ -177,29 +179,29 @@ func (s *stream) write(first error) {
 		return // a group writes now
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		s.door.counts.slow.Add(1)
-		s.door.logger.Info("stream closed: its reader does not read", "peer", s.peer, "at", s.at.String())
+		s.door.groups.counts.slow.Add(1)
+		s.door.logger.Info("stream closed: its reader does not read", "peer", s.peer, "at", s.pos.at.String())
 	}
 	s.conn.Close(s.bye(err))
-	s.cut()
-	<-s.listening
-	s.stop(nil)
-	s.door.counts.form(s.sel.as).streams.Add(-1)
-	s.leave()
+	s.life.cut()
+	<-s.life.listening
+	s.life.stop(nil)
+	s.door.groups.counts.form(s.sel.as).streams.Add(-1)
+	s.life.leave()
 }
 
 // hello sends the first message.
 func (s *stream) hello() error {
 	log := s.door.log
-	return s.send(protocol.Message{Kind: protocol.Hello, From: s.at, Head: log.Head(), Floor: log.Floor(),
-		At: s.door.now(), Heartbeat: s.door.heartbeat, Manifest: s.door.urls.manifest})
+	return s.send(protocol.Message{Kind: protocol.Hello, From: s.pos.at, Head: log.Head(), Floor: log.Floor(),
+		At: s.door.now(), Heartbeat: s.door.groups.heartbeat, Manifest: s.door.urls.manifest})
 }
 
 // run sends what a group could not send, and then changes. It returns nil once a group goes on, and
 // else why the stream has ended.
 func (s *stream) run() error {
 	if s.broken == nil {
-		s.broken = s.conn.Flush(s.life)
+		s.broken = s.conn.Flush(s.life.ctx)
 	}
 	for {
 		joined, err := false, s.broken
@@ -209,12 +211,12 @@ func (s *stream) run() error {
 		if joined {
 			return nil // what a group writes to may have moved already
 		}
-		s.request.reached(s.at)
+		s.request.reached(s.pos.at)
 		switch {
 		case s.broken != nil: // this ends loop as well, so it is checked first
 			return s.broken
-		case s.loop.Err() != nil:
-			return context.Cause(s.loop)
+		case s.life.loop.Err() != nil:
+			return context.Cause(s.life.loop)
 		case err != nil:
 			return err
 		}
@@ -226,7 +228,7 @@ func (s *stream) turn() (joined bool, err error) {
 	if !s.sel.isStillKnown(s.r) {
 		return false, errNoCaller
 	}
-	fr, err := s.door.frames.after(s.loop, s.sel, s.at, s.waited)
+	fr, err := s.door.groups.frames.after(s.life.loop, s.sel, s.pos.at, s.waited)
 	none := (*notReady)(nil)
 	switch {
 	case err == nil:
@@ -235,7 +237,7 @@ func (s *stream) turn() (joined bool, err error) {
 		if err := s.beat(); err != nil {
 			return false, err
 		}
-		return s.door.join(s), nil
+		return s.door.groups.join(s), nil
 	case errors.As(err, &none):
 		return false, s.wait(none)
 	case errors.Is(err, limit.ErrBusy) && s.quiet() > 0:
@@ -249,28 +251,23 @@ func (s *stream) turn() (joined bool, err error) {
 }
 
 func (s *stream) send(m protocol.Message) error {
-	s.told = time.Now()
-	s.broken = s.conn.Write(s.life, m.Encode())
+	s.pos.told = time.Now()
+	s.broken = s.conn.Write(s.life.ctx, m.Encode())
 	return s.broken
 }
 
 // mark sends the reader its cursor, and shows that the connection is alive.
 func (s *stream) mark() error {
-	s.door.counts.frames.Add(1)
-	m := s.door.markOf(s.said, s.at)
-	s.said = s.at
+	s.door.groups.counts.frames.Add(1)
+	m := s.door.groups.markOf(s.pos.said, s.pos.at)
+	s.pos.said = s.pos.at
 	return s.send(m)
-}
-
-// markOf returns the mark that moves a reader from a cursor to another.
-func (d *streamDoor) markOf(from, to protocol.Cursor) protocol.Message {
-	return protocol.Message{Kind: protocol.Mark, From: from, To: to, Head: d.log.Head(), At: d.now()}
 }
 
 // beat sends the ping and the mark that are due before the next sweep of a group.
 func (s *stream) beat() error {
 	s.ping()
-	if s.quiet() > s.door.sweepEvery() {
+	if s.quiet() > s.door.groups.sweepEvery() {
 		return nil
 	}
 	return s.mark()
@@ -278,8 +275,8 @@ func (s *stream) beat() error {
 
 // ping sends a ping if the last one is a heartbeat ago.
 func (s *stream) ping() {
-	if now := time.Now(); now.Sub(s.pinged) >= s.door.heartbeat {
-		s.pinged = now
+	if now := time.Now(); now.Sub(s.pos.pinged) >= s.door.groups.heartbeat {
+		s.pos.pinged = now
 		s.conn.Ping()
 	}
 }
@@ -290,11 +287,11 @@ const unsaid = 5
 
 // quiet returns how long nothing needs to be sent.
 func (s *stream) quiet() time.Duration {
-	most := s.door.heartbeat
-	if s.at != s.said {
+	most := s.door.groups.heartbeat
+	if s.pos.at != s.pos.said {
 		most /= unsaid
 	}
-	return most - time.Since(s.told)
+	return most - time.Since(s.pos.told)
 }
 
 // frame sends a frame, or skips one that has nothing for this reader: a reader with a
@@ -302,22 +299,22 @@ func (s *stream) quiet() time.Duration {
 // its filter excludes.
 func (s *stream) frame(fr *frame) error {
 	if s.skips(fr) {
-		if s.at = fr.to; s.quiet() > 0 {
+		if s.pos.at = fr.to; s.quiet() > 0 {
 			return nil
 		}
 		return s.mark()
 	}
-	if fr.from != s.said { // a frame says which cursor it follows
+	if fr.from != s.pos.said { // a frame says which cursor it follows
 		if err := s.mark(); err != nil {
 			return err
 		}
 	}
-	s.told = time.Now()
-	if s.broken = s.conn.WritePrepared(s.life, fr.prepared(s.packing)); s.broken != nil {
+	s.pos.told = time.Now()
+	if s.broken = s.conn.WritePrepared(s.life.ctx, fr.prepared(s.packing)); s.broken != nil {
 		return s.broken
 	}
-	s.at, s.said = fr.to, fr.to
-	s.door.counts.sent(s.sel.as, 1, fr)
+	s.pos.at, s.pos.said = fr.to, fr.to
+	s.door.groups.counts.sent(s.sel.as, 1, fr)
 	return nil
 }
 
@@ -327,25 +324,25 @@ func (s *stream) skips(fr *frame) bool { return fr.kind == protocol.Mark && !s.s
 // gap reports that the changes after the cursor are no longer kept, and goes on after them.
 func (s *stream) gap() error {
 	head := s.door.log.Head()
-	err := s.send(protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.door.urls.manifest,
+	err := s.send(protocol.Message{Kind: protocol.Gap, From: s.pos.said, To: head, Manifest: s.door.urls.manifest,
 		Reason: "the changes after the reader's cursor are no longer stored"})
-	s.at, s.said = head, head
-	s.door.counts.gaps.Add(1)
-	s.door.counts.frames.Add(1)
+	s.pos.at, s.pos.said = head, head
+	s.door.groups.counts.gaps.Add(1)
+	s.door.groups.counts.frames.Add(1)
 	return err
 }
 
 // wait waits until there may be something to send, with a mark if that takes long.
 func (s *stream) wait(none *notReady) error {
-	ctx, cancel := context.WithTimeout(s.loop, s.quiet())
+	ctx, cancel := context.WithTimeout(s.life.loop, s.quiet())
 	defer cancel()
 	err := none.until(ctx)
 	switch {
 	case err == nil:
 		s.waited = none
-		s.door.subscribers.admitted.Spread(s.loop, s.sel.addr)
+		s.door.groups.subscribers.admitted.Spread(s.life.loop, s.sel.addr)
 		return nil
-	case s.loop.Err() != nil, ctx.Err() == nil:
+	case s.life.loop.Err() != nil, ctx.Err() == nil:
 		return err
 	}
 	s.ping()
@@ -355,7 +352,7 @@ func (s *stream) wait(none *notReady) error {
 // bye sends a bye if the peer may still listen, and returns the code and reason
 // of the close frame.
 func (s *stream) bye(err error) (int, string) {
-	m := protocol.Message{Kind: protocol.Bye, From: s.at}
+	m := protocol.Message{Kind: protocol.Bye, From: s.pos.at}
 	switch {
 	case errors.Is(err, errGone):
 		return 1000, "" // RFC 6455, 7.4.1: normal
@@ -367,17 +364,17 @@ func (s *stream) bye(err error) (int, string) {
 		m.Code, m.Reason = protocol.ClosePolicy, errNoCaller.Error()
 	case errors.Is(err, protocol.ErrEpoch):
 		m.Code, m.Reason = protocol.CloseEpoch, "the epoch has ended: read the manifest"
-	case s.life.Err() != nil:
+	case s.life.ctx.Err() != nil:
 		return protocol.CloseShutdown, errShutdown.Error()
 	case s.broken != nil: // a subscriber that disconnects during a write is not a failure of the site
-		s.door.logger.Debug("subscriber disconnected", "at", s.at.String(), "err", err)
+		s.door.logger.Debug("subscriber disconnected", "at", s.pos.at.String(), "err", err)
 		return 1000, ""
 	default:
-		s.door.logger.Error("stream failed", "at", s.at.String(), "err", err)
+		s.door.logger.Error("stream failed", "at", s.pos.at.String(), "err", err)
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
 	// The random part spreads the reconnects.
 	m.Retry = pause.AtMost(time.Second, s.door.hurry) + rand.N(pause.AtMost(2*time.Second, s.door.hurry))
-	s.conn.Write(s.life, m.Encode()) // the peer may have gone
+	s.conn.Write(s.life.ctx, m.Encode()) // the peer may have gone
 	return m.Code, m.Reason
 }
