@@ -16,8 +16,9 @@ type eagerConn struct {
 	wait   atomic.Int64 // time.Duration
 	behind atomic.Bool  // there is a remainder
 
-	mu   sync.Mutex // guards rest, and the order of writes
+	mu   sync.Mutex // guards the fields below, and the order of writes
 	rest []byte     // the remainder, never altered
+	now  writeNow
 }
 
 // newEagerConn returns nil if it cannot be known of a connection how much its socket takes: with TLS, for example.
@@ -33,7 +34,9 @@ func newEagerConn(conn net.Conn) *eagerConn {
 	if raw == nil || err != nil || !canWriteNow {
 		return nil
 	}
-	return &eagerConn{Conn: conn, raw: raw}
+	c := &eagerConn{Conn: conn, raw: raw}
+	c.now.init()
+	return c
 }
 
 // SetWriteDeadline does nothing: wait bounds a write.
@@ -81,7 +84,7 @@ func (c *eagerConn) store(rest []byte) {
 
 // send returns what it could not send.
 func (c *eagerConn) send(b []byte) (left []byte, err error) {
-	n, err := writeNow(c.raw, b)
+	n, err := c.now.write(c.raw, b)
 	wait := time.Duration(c.wait.Load())
 	if err != nil || n == len(b) || wait <= 0 {
 		return b[n:], err
