@@ -46,14 +46,14 @@ import (
 // crawls whose sites move, and predictions by Expires.
 // By 49,500, exported names by 105 and public ones by 5, for what a crawl knows of its part of the Web: the census (12,000), its report (11,000), drawings
 // (4,400), ranks by links and the bow-tie (3,400), models of visitors with their simulation (9,000), what pages refer to (2,500), exponents of the index value; and
-// scans of single pages. By 1,300 for groups of streams, which one goroutine writes to, and writes that do not wait. Direct dependencies by one for gonum, which only tests import: it is their oracle.
+// scans of single pages. By 1,400 for groups of streams, which one goroutine writes to, and writes that do not wait. Direct dependencies by one for gonum, which only tests import: it is their oracle.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_500,
 	"exported names":      2_310,
 	"public names":        505,
-	"tokens":              817_300,
+	"tokens":              817_400,
 	"direct dependencies": 18,
 	"lines of a file":     545,
 }
