@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -220,6 +221,63 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error { close(p); return nil }
 
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// A subscriber that has everything needs one goroutine, which reads from its connection. All of them get the next change, also those who
+// came when others had it already.
+func TestIdleSubscribers(t *testing.T) {
+	s := newSite(t)
+	const each = 50
+	open := func(after protocol.Cursor) (list []*listener) {
+		for range each {
+			c, err := s.dial(after)
+			s.must(err)
+			t.Cleanup(func() { c.Close(1000, "") })
+			list = append(list, &listener{s, c, c.Read, after})
+			if m := list[len(list)-1].next(); m.Kind != protocol.Hello {
+				t.Errorf("%+v", m)
+			}
+		}
+		return list
+	}
+	before := runtime.NumGoroutine()
+	all := open(s.cursor(0))
+	until(t, "each subscriber has one goroutine", func() bool { return runtime.NumGoroutine() <= before+each+2 }) // 2: of the group, and of a closed connection
+	s.write("a.html", "2")
+	s.look()
+	all = append(all, open(s.cursor(0))...)
+	all = append(all, open(s.cursor(1))...)
+	for i, l := range all[:2*each] {
+		if m := l.next(); tellAll(m.Changes) != "update a.html" {
+			t.Errorf("listener %d: %+v", i, m)
+		}
+	}
+	s.write("a.html", "3")
+	s.look()
+	for i, l := range all {
+		if m := l.next(); m.Kind != protocol.Ev || m.To != s.cursor(2) {
+			t.Errorf("listener %d: %+v", i, m)
+		}
+	}
+	if n := s.notifier.Stats(); n.Frames != 5*each || n.Told != 5*each {
+		t.Errorf("%+v", n)
+	}
+	until(t, "all are idle again", func() bool { return runtime.NumGoroutine() <= before+3*each+2 })
+}
+
+// A subscriber that answers no pings is gone, although its connection takes everything.
+func TestSubscriberWithoutPongs(t *testing.T) {
+	s := newSite(t, func(n *doors.Notifier) { n.Limits.Heartbeat = 50 * time.Millisecond })
+	s.deaf()
+	good := s.listen(s.cursor(0))
+	until(t, "the silent subscriber is cut off", func() bool { return s.notifier.Stats().Subscribers == 1 })
+	s.write("a.html", "2")
+	s.look()
+	for m := good.next(); m.Kind != protocol.Ev; m = good.next() {
+		if m.Kind != protocol.Mark || m.To != s.cursor(0) {
+			t.Fatalf("%+v", m)
+		}
+	}
+}
 
 // A change that may not be delivered still moves the watermark.
 func TestStreamWatermark(t *testing.T) {

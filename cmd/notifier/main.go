@@ -113,7 +113,7 @@ func notifier() *command.Command {
 			bind("look-every", &p.ScanEvery, "scan the whole site every `TIME`, even without file system events"),
 			bind("write-every", &p.WriteEvery, "while changes keep coming, write the manifest at most every `TIME`"),
 			bind("heartbeat", &d.limits.Heartbeat, "send a heartbeat on a stream after `TIME` without a message"),
-			bind("max-subscribers", &d.limits.MaxSubscribers, "serve at most `N` subscribers"),
+			bind("max-subscribers", &d.limits.MaxSubscribers, "serve at most `N` subscribers, up to 100,000"),
 			bind("per-address", &d.limits.PerAddress, "serve at most `N` subscribers from one address"),
 			bind("trusted-proxy", &d.proxies, "believe the X-Forwarded-For header of proxies at `ADDRESSES`, such as 10.0.0.7,192.0.2.0/24: the last address there that is none of them is the client's (a proxy on this machine is always believed)"),
 			bind("welcome-rate", &d.welcome.Rate, "allow each crawler `N` requests a second (0: not stated; crawlers use their own polite rate)"),
@@ -131,6 +131,9 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	defer signal.Stop(hangups)
 	if h := d.limits.Heartbeat; h <= 0 || h > protocol.MaxHeartbeat {
 		return command.Misusef("--heartbeat %s: want more than 0, and at most %s: after a longer silence crawlers assume that the stream has ended", h, protocol.MaxHeartbeat)
+	}
+	if n := d.limits.MaxSubscribers; n > doors.MostSubscribers {
+		return command.Misusef("--max-subscribers %d: want at most %d", n, doors.MostSubscribers)
 	}
 	if err := d.site.CheckDocroot(); err != nil {
 		return err

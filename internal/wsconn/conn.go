@@ -6,13 +6,16 @@ package wsconn
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -32,7 +35,6 @@ type Options struct {
 	MaxMessage int64         // largest message read, in bytes; 0 means 64 KiB
 	WriteWait  time.Duration // longest a write may take; 0 means 10 s
 	Handshake  time.Duration // longest the handshake may take; 0 means 10 s
-	Ping       time.Duration // interval of pings; a peer silent for two of them is gone; 0 means none
 }
 
 func (o Options) withDefaults() Options {
@@ -75,38 +77,34 @@ type Conn struct {
 	pack Packing       // nil: messages are text as it is
 	turn chan struct{} // holds one token: the right to write a message
 
+	eager *eagerConn // what ws writes to; nil: a write may wait
+
 	readErr error // the reader's: the error that ended reading for good
 
 	closing  sync.Once
 	closeErr error
 
-	mu      sync.Mutex
-	closed  bool
-	pinger  *time.Timer    // nil without pings
-	pinging sync.WaitGroup // one, until no further ping will be sent
+	closed     atomic.Bool
+	unanswered atomic.Int32 // pings since the peer last sent anything
 }
 
 func newConn(ws *websocket.Conn, o Options) *Conn {
 	c := &Conn{ws: ws, o: o, pack: o.Packed[ws.Subprotocol()], turn: make(chan struct{}, 1)}
+	c.eager, _ = ws.NetConn().(*eagerConn)
 	c.turn <- struct{}{}
 	ws.SetReadLimit(o.MaxMessage)
 	pong := ws.PingHandler()
 	ws.SetPingHandler(func(s string) error {
 		c.heard()
-		pong(s) // if it cannot be sent, messages of the peer can still be read
+		if c.eager == nil || !c.eager.behind.Load() {
+			pong(s) // if it cannot be sent, messages of the peer can still be read
+		}
 		return nil
 	})
 	ws.SetPongHandler(func(string) error {
 		c.heard()
 		return nil
 	})
-	if o.Ping <= 0 {
-		return c
-	}
-	c.mu.Lock() // the first ping may come before the timer is stored
-	defer c.mu.Unlock()
-	c.pinging.Add(1)
-	c.pinger = time.AfterFunc(o.Ping, c.ping)
 	return c
 }
 
@@ -128,8 +126,8 @@ func (e *CloseError) Error() string {
 }
 
 // Read returns the text of the next message. Its errors are final: *CloseError when the
-// peer has closed, net.ErrClosed after Close, os.ErrDeadlineExceeded where the
-// peer was silent for two pings. When ctx ends first the connection is cut and
+// peer has closed, net.ErrClosed after Close, os.ErrDeadlineExceeded when the
+// peer has answered neither of two pings. When ctx ends first the connection is cut and
 // the error is that of ctx.
 func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
@@ -155,7 +153,6 @@ func (c *Conn) Read(ctx context.Context) ([]byte, error) {
 }
 
 func (c *Conn) read() ([]byte, error) {
-	c.heard() // nothing was read while the caller was busy: silence counts from now
 	kind, r, err := c.ws.NextReader()
 	if err != nil {
 		return nil, err
@@ -187,14 +184,10 @@ func (c *Conn) refuse(code int, reason string) error {
 	return errors.New(reason)
 }
 
-// heard extends the read deadline, as the peer is alive. It runs in the reader's goroutine.
-func (c *Conn) heard() {
-	if c.o.Ping > 0 {
-		c.ws.SetReadDeadline(time.Now().Add(2 * c.o.Ping))
-	}
-}
+// heard notes that the peer is alive.
+func (c *Conn) heard() { c.unanswered.Store(0) }
 
-// hearing reads one message and extends the deadline: a long message on a slow line is not silence.
+// hearing reads one message: a long one on a slow line is not silence.
 type hearing struct {
 	c *Conn
 	r io.Reader
@@ -212,7 +205,7 @@ func (h hearing) Read(b []byte) (int, error) {
 func (c *Conn) explain(err error) error {
 	var bye *websocket.CloseError
 	switch {
-	case c.isClosed(): // first: the peer's reply to our close frame is no news
+	case c.closed.Load(): // first: the peer's reply to our close frame is no news
 		return net.ErrClosed
 	case errors.As(err, &bye) && bye.Code == websocket.CloseAbnormalClosure:
 		return io.ErrUnexpectedEOF // gorilla's code for a connection that ended without a close frame
@@ -220,8 +213,8 @@ func (c *Conn) explain(err error) error {
 		return &CloseError{Code: bye.Code, Reason: bye.Text}
 	case errors.Is(err, websocket.ErrReadLimit):
 		return fmt.Errorf("more than %d bytes", c.o.MaxMessage)
-	case isTimeout(err):
-		return fmt.Errorf("peer silent for %v: %w", 2*c.o.Ping, os.ErrDeadlineExceeded)
+	case c.unanswered.Load() > mostUnanswered:
+		return fmt.Errorf("peer did not answer %d pings: %w", mostUnanswered, os.ErrDeadlineExceeded)
 	}
 	return err
 }
@@ -235,39 +228,70 @@ func isTimeout(err error) bool {
 // Write sends one message, which must be UTF-8. It is safe for concurrent use. A write that fails, takes
 // longer than WriteWait, or is interrupted by ctx ends the connection: half a message cannot be taken back.
 func (c *Conn) Write(ctx context.Context, text []byte) error {
-	kind, b := websocket.TextMessage, text
-	if c.pack != nil {
-		kind, b = websocket.BinaryMessage, c.pack.Pack(text)
-	}
-	return c.write(ctx, func() error { return c.ws.WriteMessage(kind, b) })
+	return c.WritePrepared(ctx, Prepare(text, c.pack))
 }
 
-// A Prepared is a message that is packed and framed once, for many connections.
+// A Prepared is a message that is packed and framed once, for many accepted connections.
 type Prepared struct {
-	m    *websocket.PreparedMessage
-	size int
+	kind  int
+	frame []byte
+	text  []byte // the end of frame
 }
 
 // Prepare frames a message, which must be UTF-8, for connections whose messages are packed by p; nil if they
 // are not packed.
-func Prepare(text []byte, p Packing) (*Prepared, error) {
+func Prepare(text []byte, p Packing) *Prepared {
 	kind := websocket.TextMessage
 	if p != nil {
 		kind, text = websocket.BinaryMessage, p.Pack(text)
 	}
-	m, err := websocket.NewPreparedMessage(kind, text)
-	if err != nil {
-		return nil, fmt.Errorf("prepare message: %w", err)
+	frame := make([]byte, 0, len(text)+10)
+	frame = append(frame, 0x80|byte(kind)) // RFC 6455, 5.2: the only frame of a message, not masked
+	switch n := len(text); {
+	case n <= 125:
+		frame = append(frame, byte(n))
+	case n <= math.MaxUint16:
+		frame = binary.BigEndian.AppendUint16(append(frame, 126), uint16(n))
+	default:
+		frame = binary.BigEndian.AppendUint64(append(frame, 127), uint64(n))
 	}
-	return &Prepared{m, len(text)}, nil
+	head := len(frame)
+	frame = append(frame, text...)
+	return &Prepared{kind, frame, frame[head:]}
 }
-
-// Size returns about how many bytes p occupies in memory: the message, and the message in its frame.
-func (p *Prepared) Size() int { return 2 * p.size }
 
 // WritePrepared is Write for a message that was prepared with this connection's packing.
 func (c *Conn) WritePrepared(ctx context.Context, p *Prepared) error {
-	return c.write(ctx, func() error { return c.ws.WritePreparedMessage(p.m) })
+	return c.write(ctx, func() (err error) {
+		if c.eager == nil {
+			return c.ws.WriteMessage(p.kind, p.text)
+		}
+		_, err = c.eager.Write(p.frame)
+		return err
+	})
+}
+
+// TryWrite is WritePrepared for callers that must not wait for the peer. If it returns false and no error, the message is
+// not yet sent as a whole: call Flush before anything else is written. It needs a connection for which CanTry returns true.
+func (c *Conn) TryWrite(p *Prepared) (bool, error) {
+	if c.eager.wait.Load() > 0 {
+		return false, errors.New("write message: another write has not ended")
+	}
+	if _, err := c.eager.Write(p.frame); err != nil {
+		return false, c.writeFailed(err)
+	}
+	return !c.eager.behind.Load(), nil
+}
+
+// CanTry reports whether TryWrite can be used: on connections that were accepted over TCP or a Unix socket without TLS.
+func (c *Conn) CanTry() bool { return c.eager != nil }
+
+// Flush sends what TryWrite could not send, and takes as long as Write.
+func (c *Conn) Flush(ctx context.Context) error {
+	if !c.CanTry() {
+		return nil
+	}
+	return c.write(ctx, c.eager.Flush)
 }
 
 func (c *Conn) write(ctx context.Context, send func() error) error {
@@ -281,7 +305,12 @@ func (c *Conn) write(ctx context.Context, send func() error) error {
 		return err
 	}
 	release := context.AfterFunc(ctx, c.cut)
-	c.ws.SetWriteDeadline(time.Now().Add(c.o.WriteWait))
+	if c.eager != nil {
+		c.eager.wait.Store(int64(c.o.WriteWait))
+		defer c.eager.wait.Store(0)
+	} else {
+		c.ws.SetWriteDeadline(time.Now().Add(c.o.WriteWait))
+	}
 	err := send()
 	if !release() {
 		return ctx.Err()
@@ -289,9 +318,14 @@ func (c *Conn) write(ctx context.Context, send func() error) error {
 	if err == nil {
 		return nil
 	}
+	return c.writeFailed(err)
+}
+
+// writeFailed ends the connection, and returns the error of the write.
+func (c *Conn) writeFailed(err error) error {
 	c.cut()
 	switch {
-	case c.isClosed():
+	case c.closed.Load():
 		err = net.ErrClosed
 	case isTimeout(err):
 		err = fmt.Errorf("peer did not read for %v: %w", c.o.WriteWait, os.ErrDeadlineExceeded)
@@ -302,47 +336,37 @@ func (c *Conn) write(ctx context.Context, send func() error) error {
 // cut closes the network connection without a close frame.
 func (c *Conn) cut() { c.ws.NetConn().Close() }
 
-func (c *Conn) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
-}
+// mostUnanswered is how many pings a peer may leave unanswered: at the next one it is gone.
+const mostUnanswered = 2
 
-// ping runs in the timer's goroutine.
-func (c *Conn) ping() {
-	err := c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.o.WriteWait))
-	if isTimeout(err) {
-		err = nil // a long write is under way; if it fails, it returns the error itself
-	}
-	if err != nil {
+// Ping sends a ping, unless the peer still has to read what was sent before. If the peer has answered neither of the two
+// pings before, Ping cuts the connection instead. With CanTry it does not wait for the peer.
+func (c *Conn) Ping() {
+	if c.unanswered.Add(1) > mostUnanswered {
 		c.cut()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || err != nil {
-		c.pinger = nil
-		c.pinging.Done()
 		return
 	}
-	c.pinger.Reset(c.o.Ping)
+	if c.eager != nil && c.eager.behind.Load() {
+		return
+	}
+	if err := c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(c.o.WriteWait)); err != nil && !isTimeout(err) {
+		c.cut() // after a timeout a long write is under way: if that fails, it returns the error itself
+	}
 }
 
 // Close sends a close frame with a code and a reason, and closes. It does not wait for the peer, and takes a
 // second at most. After it, no goroutine of the connection runs. Only the first call sends anything.
 func (c *Conn) Close(code int, reason string) error {
 	c.closing.Do(func() {
-		c.mu.Lock()
-		c.closed = true
-		if c.pinger != nil && c.pinger.Stop() {
-			c.pinging.Done()
+		c.closed.Store(true)
+		if c.eager != nil {
+			c.eager.wait.Store(int64(closeWait))
 		}
-		c.mu.Unlock()
 		frame := websocket.FormatCloseMessage(code, cutText(reason, maxReason))
 		c.ws.WriteControl(websocket.CloseMessage, frame, time.Now().Add(closeWait))
 		if err := c.ws.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			c.closeErr = fmt.Errorf("close connection: %w", err)
 		}
-		c.pinging.Wait()
 	})
 	return c.closeErr
 }

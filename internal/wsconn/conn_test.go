@@ -102,10 +102,7 @@ func TestEcho(t *testing.T) {
 		if err != nil || string(got) != s {
 			t.Fatalf("%.20q: %d bytes came back, error %v", s, len(got), err)
 		}
-		p, err := wsconn.Prepare([]byte(s), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := wsconn.Prepare([]byte(s), nil)
 		for range 2 {
 			if err := c.WritePrepared(t.Context(), p); err != nil {
 				t.Fatal(err)
@@ -153,7 +150,7 @@ func TestManyWriters(t *testing.T) {
 	o := wsconn.Options{Subprotocols: []string{subprotocol}}
 	url := serve(t, o, func(ctx context.Context, c *wsconn.Conn) {
 		var all sync.WaitGroup
-		p, _ := wsconn.Prepare(bytes.Repeat([]byte{'0'}, 3000), nil)
+		p := wsconn.Prepare(bytes.Repeat([]byte{'0'}, 3000), nil)
 		for w := range writers {
 			all.Go(func() {
 				text := bytes.Repeat([]byte{byte('1' + w)}, 10_000)
@@ -355,10 +352,32 @@ func (l *oneListener) Accept() (net.Conn, error) {
 func (l *oneListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
 func (l *oneListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
+// ping pings the peer of a connection until the returned function is called.
+func ping(c *wsconn.Conn, every time.Duration) (stop func()) {
+	ticker, stopped := time.NewTicker(every), make(chan struct{})
+	var pinging sync.WaitGroup
+	pinging.Go(func() {
+		for {
+			select {
+			case <-ticker.C:
+				c.Ping()
+			case <-stopped:
+				return
+			}
+		}
+	})
+	return func() {
+		ticker.Stop()
+		close(stopped)
+		pinging.Wait()
+	}
+}
+
 func TestPings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, far := pair(t, wsconn.Options{Ping: 20 * time.Second})
+		c, far := pair(t, wsconn.Options{})
 		defer far.Close()
+		defer ping(c, 20*time.Second)()
 		go func() {
 			for pings := 1; ; pings++ {
 				head := make([]byte, 2) // of a ping without payload
@@ -375,7 +394,7 @@ func TestPings(t *testing.T) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || err.Error() == "" {
 			t.Errorf("error %v", err)
 		}
-		if d := time.Since(start); d != 640*time.Second { // two intervals after the last pong
+		if d := time.Since(start); d != 660*time.Second { // at the third ping after the last pong
 			t.Errorf("gone after %v", d)
 		}
 		c.Close(1000, "")
@@ -384,7 +403,7 @@ func TestPings(t *testing.T) {
 
 func TestPeerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, far := pair(t, wsconn.Options{Ping: 20 * time.Second, WriteWait: 5 * time.Second})
+		c, far := pair(t, wsconn.Options{WriteWait: 5 * time.Second})
 		defer far.Close()
 		start := time.Now()
 		waiting := make(chan error)
@@ -413,7 +432,7 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 
 func TestCancelWriteAndClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, far := pair(t, wsconn.Options{Ping: time.Second, WriteWait: time.Hour})
+		c, far := pair(t, wsconn.Options{WriteWait: time.Hour})
 		defer far.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -426,23 +445,29 @@ func TestCancelWriteAndClose(t *testing.T) {
 		}
 		c.Close(1000, "")
 
-		c, far = pair(t, wsconn.Options{Ping: time.Second, WriteWait: time.Hour})
+		c, far = pair(t, wsconn.Options{WriteWait: time.Hour})
 		defer far.Close()
-		synctest.Wait()
-		time.Sleep(1500 * time.Millisecond) // a ping is stuck in the pipe
+		pinged := make(chan struct{})
+		go func() {
+			defer close(pinged)
+			c.Ping()
+		}()
+		synctest.Wait() // the ping is stuck in the pipe
 		start = time.Now()
 		c.Close(1000, "")
 		if d := time.Since(start); d != time.Second {
 			t.Errorf("close took %v", d)
 		}
+		<-pinged
 	})
 }
 
 // A message that comes byte by byte does not count as silence; one that stops does.
 func TestSlowMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, far := pair(t, wsconn.Options{Ping: 10 * time.Second})
+		c, far := pair(t, wsconn.Options{})
 		defer far.Close()
+		defer ping(c, 9*time.Second)()
 		go io.Copy(io.Discard, far)
 		go func() {
 			far.Write([]byte{0x81, 0x80 | 20, 0, 0, 0, 0})
@@ -456,7 +481,7 @@ func TestSlowMessage(t *testing.T) {
 			t.Errorf("read %q, error %v", b, err)
 		}
 		start := time.Now()
-		if _, err := c.Read(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 20*time.Second {
+		if _, err := c.Read(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 24*time.Second {
 			t.Errorf("error %v after %v", err, time.Since(start))
 		}
 		c.Close(1000, "")

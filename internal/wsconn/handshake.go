@@ -39,6 +39,8 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	u := websocket.Upgrader{
 		HandshakeTimeout: o.Handshake,
 		CheckOrigin:      func(*http.Request) bool { return true },
+		ReadBufferSize:   bufferSize,
+		WriteBufferSize:  bufferSize,
 	}
 	if len(o.Subprotocols) > 0 {
 		offered := websocket.Subprotocols(r)
@@ -57,11 +59,21 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	return newConn(ws, o), nil
 }
 
+// bufferSize is small, as a connection is idle for most of its life. Only control frames are written through such a buffer.
+const bufferSize = 128
+
 // A hijacker takes over the connection of a ResponseWriter that middleware has wrapped, too; websocket.Upgrader wants an http.Hijacker itself.
 type hijacker struct{ http.ResponseWriter }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(h.ResponseWriter).Hijack()
+	conn, buffers, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	if c := newEagerConn(conn); c != nil {
+		conn = c
+	}
+	return conn, buffers, nil
 }
 
 // A StatusError is a handshake that the server answered with a status other than 101. Body holds at most its

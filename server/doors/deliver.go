@@ -69,6 +69,7 @@ func (d *delivery) next(ctx context.Context, s *selection, after protocol.Cursor
 type notReady struct {
 	until func(context.Context) error // blocks until next may return something else, or ctx ends
 	why   string                      // what is being made for the reader; empty: it has everything that is due
+	head  bool                        // the reader has everything there is
 }
 
 func (e *notReady) Error() string { return "nothing to deliver yet: " + e.why }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -36,43 +35,22 @@ type frame struct {
 	made time.Time
 
 	writing sync.Mutex // guards the fields below
-	taken   bool       // by the first reader without compression
 	plain   *wsconn.Prepared
 	packed  *wsconn.Prepared
 }
 
-// write sends the frame to a connection whose messages are packed by p. The first
-// reader of plain text, often the only one, is sent the text itself; for all others
-// the frame is packed and framed once.
-func (fr *frame) write(ctx context.Context, c *wsconn.Conn, p wsconn.Packing) error {
-	prepared, err := fr.prepared(p)
-	if err != nil {
-		return err
-	}
-	if prepared == nil {
-		return c.Write(ctx, fr.text)
-	}
-	return c.WritePrepared(ctx, prepared)
-}
-
-func (fr *frame) prepared(p wsconn.Packing) (*wsconn.Prepared, error) {
+// prepared returns the message for connections whose messages are packed by p; it is packed and framed once for all of them.
+func (fr *frame) prepared(p wsconn.Packing) *wsconn.Prepared {
 	fr.writing.Lock()
 	defer fr.writing.Unlock()
 	at := &fr.packed
 	if p == nil {
-		if at = &fr.plain; !fr.taken {
-			fr.taken = true
-			return nil, nil
-		}
+		at = &fr.plain
 	}
 	if *at == nil {
-		made, err := wsconn.Prepare(fr.text, p)
-		if err != nil {
-			return nil, err
-		}
-		*at = made
+		*at = wsconn.Prepare(fr.text, p)
 	}
-	return *at, nil
+	return *at
 }
 
 // frames encodes messages, once for all readers with the same cursor and selection, and caches them
@@ -80,7 +58,7 @@ func (fr *frame) prepared(p wsconn.Packing) (*wsconn.Prepared, error) {
 type frames struct {
 	*site
 	delivery *delivery
-	packing  coding.Messages
+	packings map[string]wsconn.Packing // by subprotocol; without one messages are text
 
 	mu    sync.Mutex
 	byKey map[place]*frame

@@ -152,6 +152,9 @@ type Clients struct {
 	AnnounceTokens []string
 }
 
+// MostSubscribers is the largest useful Limits.MaxSubscribers: a change must reach all within a second or two.
+const MostSubscribers = 100_000
+
 // Limits bound the requests that last long, and how long a client may take.
 type Limits struct {
 	// PullOnly disables long-lived requests: there is no stream, and the changes
@@ -159,7 +162,7 @@ type Limits struct {
 	PullOnly bool
 
 	// MaxSubscribers bounds the streams and waiting long polls at a time.
-	// Zero means 1,000. PerAddress bounds them per client address; zero means 16.
+	// Zero means 1,000; more than MostSubscribers means that many. PerAddress bounds them per client address; zero means 16.
 	// No per-address bound applies to requests whose client is not known: see caller.Proxies.
 	MaxSubscribers, PerAddress int
 

@@ -114,5 +114,5 @@ func (s *site) failed(r *http.Request, after protocol.Cursor, err error) *web.Pr
 
 // atHead returns the error for a reader that has everything.
 func (s *site) atHead(at protocol.Cursor) *notReady {
-	return &notReady{until: func(ctx context.Context) error { return s.log.Wait(ctx, at) }}
+	return &notReady{until: func(ctx context.Context) error { return s.log.Wait(ctx, at) }, head: true}
 }

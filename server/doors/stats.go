@@ -58,12 +58,12 @@ func (c *counters) answered(f protocol.Form, told, bytes int) {
 	c.form(f).bytes.Add(int64(bytes))
 }
 
-// sent counts a frame on a stream.
-func (c *counters) sent(f protocol.Form, told, bytes int) {
-	c.frames.Add(1)
-	c.told.Add(int64(told))
-	c.form(f).frames.Add(1)
-	c.form(f).bytes.Add(int64(bytes))
+// sent counts a frame on n streams.
+func (c *counters) sent(f protocol.Form, n int, fr *frame) {
+	c.frames.Add(int64(n))
+	c.told.Add(int64(n * fr.told))
+	c.form(f).frames.Add(int64(n))
+	c.form(f).bytes.Add(int64(n * len(fr.text)))
 }
 
 // metered counts the bytes written in a form.

@@ -26,16 +26,14 @@ var errGone = errors.New("the subscriber disconnected")
 // A streamDoor pushes changes over WebSocket.
 type streamDoor struct {
 	*site
-	readers     *readers
-	frames      *frames
-	subscribers *subscribers
-	heartbeat   time.Duration
-	hurry       time.Duration // see Limits.Hurry
-	counts      *counters
+	readers *readers
+	groups  *groups
+	hurry   time.Duration // see Limits.Hurry
 }
 
 // serve rejects before the upgrade whatever changesDoor rejects, and then
-// sends everything after the cursor until the subscriber disconnects.
+// sends everything after the cursor until the subscriber disconnects. It returns once the
+// subscriber has everything: what follows is sent by a group.
 func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem {
 	q, p := web.Query(r, append(selectionNames(), "after")...)
 	if p != nil {
@@ -56,51 +54,37 @@ func (d *streamDoor) serve(w http.ResponseWriter, r *http.Request) *web.Problem 
 	if p := d.scanning(); p != nil {
 		return p
 	}
-	if err := d.frames.delivery.stands(r.Context(), sel, after); err != nil {
+	err := d.groups.frames.delivery.stands(r.Context(), sel, after)
+	if err != nil {
 		return d.failed(r, after, err)
 	}
 
-	// life ends with the connection; until then it can be written to. loop ends when
-	// nothing more is to be sent; its cause is the reason.
-	life, cut := context.WithCancel(context.WithoutCancel(r.Context()))
-	defer cut()
-	loop, stop := context.WithCancelCause(life)
-	defer stop(nil)
-	request := newLongRequest(r, sel, after, true)
-	request.stop, request.cut = stop, cut
-	leave, p := d.subscribers.admit(r, request)
-	if p != nil {
+	s := &stream{door: d, sel: sel, peer: r.RemoteAddr, place: -1, pos: position{at: after, said: after, pinged: time.Now()},
+		life: lifetime{listening: make(chan struct{})}}
+	if s.life.ctx = context.Background(); d.readers.clients.Identify != nil { // else the request need not stay in memory
+		s.life.ctx = context.WithoutCancel(r.Context())
+		s.r = r.WithContext(s.life.ctx)
+	}
+	s.life.ctx, s.life.cut = context.WithCancel(s.life.ctx)
+	s.life.loop, s.life.stop = context.WithCancelCause(s.life.ctx)
+	s.request = newLongRequest(r, sel, after, true)
+	s.request.stop, s.request.cut = s.end, s.life.cut
+	if s.life.leave, p = d.groups.subscribers.admit(r, s.request); p != nil {
+		s.life.cut()
 		return p
 	}
-	defer leave()
-	conn, err := wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: d.packed(),
-		MaxMessage: clientLimit, WriteWait: d.writeWait, Ping: d.heartbeat})
-	if err != nil {
-		d.counts.refuse(http.StatusBadRequest)
+	if s.conn, err = wsconn.Accept(w, r, wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: d.groups.frames.packings,
+		MaxMessage: clientLimit, WriteWait: d.writeWait}); err != nil {
+		d.groups.counts.refuse(http.StatusBadRequest)
+		s.life.cut()
+		s.life.leave()
 		return nil // wsconn has already answered
 	}
-	d.counts.streams.Add(1)
-	d.counts.form(sel.as).streams.Add(1)
-	defer d.counts.form(sel.as).streams.Add(-1)
-	listening := make(chan struct{})
-	go func() {
-		defer close(listening)
-		for {
-			if _, err := conn.Read(life); err != nil {
-				stop(errGone)
-				return
-			}
-		}
-	}()
-	s := &stream{door: d, r: r, conn: conn, request: request, sel: sel, at: after, said: after, packing: d.packed()[conn.Subprotocol()]}
-	err = s.run(life, loop)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		d.counts.slow.Add(1)
-		d.logger.Info("stream closed: its reader does not read", "peer", r.RemoteAddr, "at", s.at.String())
-	}
-	conn.Close(s.close(life, err))
-	cut()
-	<-listening
+	s.packing = d.groups.frames.packings[s.conn.Subprotocol()]
+	d.groups.counts.streams.Add(1)
+	d.groups.counts.form(sel.as).streams.Add(1)
+	go s.listen()
+	s.write(s.hello())
 	return nil
 }
 
@@ -126,82 +110,175 @@ func (d *streamDoor) handshakeProblem(w http.ResponseWriter, r *http.Request) *w
 	return nil
 }
 
-// packed returns how the messages of each subprotocol are compressed.
-func (d *streamDoor) packed() map[string]wsconn.Packing {
-	return map[string]wsconn.Packing{protocol.SubprotocolZstd: &d.frames.packing}
-}
-
-// A stream is one subscriber: a position in the log.
+// A stream is one subscriber: a position in the log. One goroutine reads from the connection. While
+// the subscriber has everything, a group writes to it; else a goroutine of its own does, which runs
+// write. The last of those closes the connection and waits for the reader.
 type stream struct {
-	door    *streamDoor
-	r       *http.Request
-	conn    *wsconn.Conn
-	request *longRequest
+	door *streamDoor
+	r    *http.Request // nil if nobody is identified
+	peer string        // its network address
+	conn *wsconn.Conn
+
 	packing wsconn.Packing // nil: messages are text
 	sel     *selection
-	at      protocol.Cursor // everything up to here was sent, or is not for this reader
-	said    protocol.Cursor // the last cursor that the reader has been sent
-	told    time.Time       // when something was last sent
-	waited  *notReady       // what it last waited for, now over
-	broken  error           // why nothing can be sent any more
+	request *longRequest
+	life    lifetime
+
+	// The fields below are used by the goroutine that writes.
+	pos    position
+	broken error     // why nothing can be sent any more
+	place  int       // in its group; -1 if a goroutine of its own writes
+	waited *notReady // what it last waited for, now over
 }
 
-// run sends changes until loop ends or something fails, and returns why.
-func (s *stream) run(life, loop context.Context) error {
+// A lifetime has the ends of a stream.
+type lifetime struct {
+	ctx       context.Context // ends with the connection; until then it can be written to
+	cut       context.CancelFunc
+	loop      context.Context // ends when nothing more is to be sent; its cause is the reason
+	stop      context.CancelCauseFunc
+	leave     func()
+	listening chan struct{} // closed when the reader has ended
+}
+
+// A position is how far the reader of a stream is.
+type position struct {
+	at     protocol.Cursor // everything up to here was sent, or is not for this reader
+	said   protocol.Cursor // the last cursor that the reader has been sent
+	told   time.Time       // when something was last sent
+	pinged time.Time       // when the last ping was sent
+}
+
+// listen reads what the subscriber sends, and ignores it, until the subscriber is gone.
+func (s *stream) listen() {
+	defer close(s.life.listening)
+	for {
+		if _, err := s.conn.Read(s.life.ctx); err != nil {
+			s.end(errGone)
+			return
+		}
+	}
+}
+
+// end ends the stream: whatever goroutine writes to it closes it.
+func (s *stream) end(cause error) {
+	s.life.stop(cause)
+	if s.door.groups.takeBack(s) {
+		go s.write(nil)
+	}
+}
+
+// write sends first and then everything that follows, until a group goes on with it, or the stream
+// ends: because loop does, or because something fails.
+func (s *stream) write(first error) {
+	err := first
+	if err == nil {
+		err = s.run()
+	}
+	if err == nil {
+		return // a group writes now
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.door.groups.counts.slow.Add(1)
+		s.door.logger.Info("stream closed: its reader does not read", "peer", s.peer, "at", s.pos.at.String())
+	}
+	s.conn.Close(s.bye(err))
+	s.life.cut()
+	<-s.life.listening
+	s.life.stop(nil)
+	s.door.groups.counts.form(s.sel.as).streams.Add(-1)
+	s.life.leave()
+}
+
+// hello sends the first message.
+func (s *stream) hello() error {
 	log := s.door.log
-	err := s.send(life, protocol.Message{Kind: protocol.Hello, From: s.at, Head: log.Head(), Floor: log.Floor(),
-		At: s.door.now(), Heartbeat: s.door.heartbeat, Manifest: s.door.urls.manifest})
-	if err != nil {
-		return err
+	return s.send(protocol.Message{Kind: protocol.Hello, From: s.pos.at, Head: log.Head(), Floor: log.Floor(),
+		At: s.door.now(), Heartbeat: s.door.groups.heartbeat, Manifest: s.door.urls.manifest})
+}
+
+// run sends what a group could not send, and then changes. It returns nil once a group goes on, and
+// else why the stream has ended.
+func (s *stream) run() error {
+	if s.broken == nil {
+		s.broken = s.conn.Flush(s.life.ctx)
 	}
 	for {
-		err := s.turn(life, loop)
-		s.request.reached(s.at)
+		joined, err := false, s.broken
+		if err == nil {
+			joined, err = s.turn()
+		}
+		if joined {
+			return nil // what a group writes to may have moved already
+		}
+		s.request.reached(s.pos.at)
 		switch {
 		case s.broken != nil: // this ends loop as well, so it is checked first
 			return s.broken
-		case loop.Err() != nil:
-			return context.Cause(loop)
+		case s.life.loop.Err() != nil:
+			return context.Cause(s.life.loop)
 		case err != nil:
 			return err
 		}
 	}
 }
 
-// turn sends the next frame, or waits until there is one.
-func (s *stream) turn(life, loop context.Context) error {
+// turn sends the next frame, or waits until there is one: in a group, if the reader has everything.
+func (s *stream) turn() (joined bool, err error) {
 	if !s.sel.isStillKnown(s.r) {
-		return errNoCaller
+		return false, errNoCaller
 	}
-	fr, err := s.door.frames.after(loop, s.sel, s.at, s.waited)
+	fr, err := s.door.groups.frames.after(s.life.loop, s.sel, s.pos.at, s.waited)
 	none := (*notReady)(nil)
 	switch {
 	case err == nil:
-		return s.frame(life, fr)
+		return false, s.frame(fr)
+	case errors.As(err, &none) && none.head:
+		if err := s.beat(); err != nil {
+			return false, err
+		}
+		return s.door.groups.join(s), nil
 	case errors.As(err, &none):
-		return s.wait(life, loop, none)
+		return false, s.wait(none)
 	case errors.Is(err, limit.ErrBusy) && s.quiet() > 0:
-		return nil // run tries again
+		return false, nil // run tries again
 	case errors.Is(err, limit.ErrBusy):
-		return s.mark(life)
+		return false, s.mark()
 	case errors.Is(err, protocol.ErrTooOld):
-		return s.gap(life)
+		return false, s.gap()
 	}
-	return err
+	return false, err
 }
 
-func (s *stream) send(life context.Context, m protocol.Message) error {
-	s.told = s.door.now()
-	s.broken = s.conn.Write(life, m.Encode())
+func (s *stream) send(m protocol.Message) error {
+	s.pos.told = time.Now()
+	s.broken = s.conn.Write(s.life.ctx, m.Encode())
 	return s.broken
 }
 
 // mark sends the reader its cursor, and shows that the connection is alive.
-func (s *stream) mark(life context.Context) error {
-	s.door.counts.frames.Add(1)
-	from := s.said
-	s.said = s.at
-	return s.send(life, protocol.Message{Kind: protocol.Mark, From: from, To: s.at, Head: s.door.log.Head(), At: s.door.now()})
+func (s *stream) mark() error {
+	s.door.groups.counts.frames.Add(1)
+	m := s.door.groups.markOf(s.pos.said, s.pos.at)
+	s.pos.said = s.pos.at
+	return s.send(m)
+}
+
+// beat sends the ping and the mark that are due before the next sweep of a group.
+func (s *stream) beat() error {
+	s.ping()
+	if s.quiet() > s.door.groups.sweepEvery() {
+		return nil
+	}
+	return s.mark()
+}
+
+// ping sends a ping if the last one is a heartbeat ago.
+func (s *stream) ping() {
+	if now := time.Now(); now.Sub(s.pos.pinged) >= s.door.groups.heartbeat {
+		s.pos.pinged = now
+		s.conn.Ping()
+	}
 }
 
 // unsaid: after one part in unsaid of a heartbeat, a mark sends the reader a
@@ -210,68 +287,72 @@ const unsaid = 5
 
 // quiet returns how long nothing needs to be sent.
 func (s *stream) quiet() time.Duration {
-	most := s.door.heartbeat
-	if s.at != s.said {
+	most := s.door.groups.heartbeat
+	if s.pos.at != s.pos.said {
 		most /= unsaid
 	}
-	return most - max(0, s.door.now().Sub(s.told)) // a clock that was put back must not prolong the silence
+	return most - time.Since(s.pos.told)
 }
 
 // frame sends a frame, or skips one that has nothing for this reader: a reader with a
 // filter receives a mark now and then, and not whenever something changes that
 // its filter excludes.
-func (s *stream) frame(life context.Context, fr *frame) error {
-	if fr.kind == protocol.Mark && !s.sel.filter.IsZero() {
-		if s.at = fr.to; s.quiet() > 0 {
+func (s *stream) frame(fr *frame) error {
+	if s.skips(fr) {
+		if s.pos.at = fr.to; s.quiet() > 0 {
 			return nil
 		}
-		return s.mark(life)
+		return s.mark()
 	}
-	if fr.from != s.said { // a frame says which cursor it follows
-		if err := s.mark(life); err != nil {
+	if fr.from != s.pos.said { // a frame says which cursor it follows
+		if err := s.mark(); err != nil {
 			return err
 		}
 	}
-	s.told = s.door.now()
-	if s.broken = fr.write(life, s.conn, s.packing); s.broken != nil {
+	s.pos.told = time.Now()
+	if s.broken = s.conn.WritePrepared(s.life.ctx, fr.prepared(s.packing)); s.broken != nil {
 		return s.broken
 	}
-	s.at, s.said = fr.to, fr.to
-	s.door.counts.sent(s.sel.as, fr.told, len(fr.text))
+	s.pos.at, s.pos.said = fr.to, fr.to
+	s.door.groups.counts.sent(s.sel.as, 1, fr)
 	return nil
 }
 
+// skips reports whether a frame is only a mark that the reader need not be sent.
+func (s *stream) skips(fr *frame) bool { return fr.kind == protocol.Mark && !s.sel.filter.IsZero() }
+
 // gap reports that the changes after the cursor are no longer kept, and goes on after them.
-func (s *stream) gap(life context.Context) error {
+func (s *stream) gap() error {
 	head := s.door.log.Head()
-	err := s.send(life, protocol.Message{Kind: protocol.Gap, From: s.said, To: head, Manifest: s.door.urls.manifest,
+	err := s.send(protocol.Message{Kind: protocol.Gap, From: s.pos.said, To: head, Manifest: s.door.urls.manifest,
 		Reason: "the changes after the reader's cursor are no longer stored"})
-	s.at, s.said = head, head
-	s.door.counts.gaps.Add(1)
-	s.door.counts.frames.Add(1)
+	s.pos.at, s.pos.said = head, head
+	s.door.groups.counts.gaps.Add(1)
+	s.door.groups.counts.frames.Add(1)
 	return err
 }
 
 // wait waits until there may be something to send, with a mark if that takes long.
-func (s *stream) wait(life, loop context.Context, none *notReady) error {
-	ctx, cancel := context.WithTimeout(loop, s.quiet())
+func (s *stream) wait(none *notReady) error {
+	ctx, cancel := context.WithTimeout(s.life.loop, s.quiet())
 	defer cancel()
 	err := none.until(ctx)
 	switch {
 	case err == nil:
 		s.waited = none
-		s.door.subscribers.admitted.Spread(loop, s.sel.addr)
+		s.door.groups.subscribers.admitted.Spread(s.life.loop, s.sel.addr)
 		return nil
-	case loop.Err() != nil, ctx.Err() == nil:
+	case s.life.loop.Err() != nil, ctx.Err() == nil:
 		return err
 	}
-	return s.mark(life)
+	s.ping()
+	return s.mark()
 }
 
-// close sends a bye if the peer may still listen, and returns the code and reason
+// bye sends a bye if the peer may still listen, and returns the code and reason
 // of the close frame.
-func (s *stream) close(life context.Context, err error) (int, string) {
-	m := protocol.Message{Kind: protocol.Bye, From: s.at}
+func (s *stream) bye(err error) (int, string) {
+	m := protocol.Message{Kind: protocol.Bye, From: s.pos.at}
 	switch {
 	case errors.Is(err, errGone):
 		return 1000, "" // RFC 6455, 7.4.1: normal
@@ -283,17 +364,17 @@ func (s *stream) close(life context.Context, err error) (int, string) {
 		m.Code, m.Reason = protocol.ClosePolicy, errNoCaller.Error()
 	case errors.Is(err, protocol.ErrEpoch):
 		m.Code, m.Reason = protocol.CloseEpoch, "the epoch has ended: read the manifest"
-	case life.Err() != nil:
+	case s.life.ctx.Err() != nil:
 		return protocol.CloseShutdown, errShutdown.Error()
 	case s.broken != nil: // a subscriber that disconnects during a write is not a failure of the site
-		s.door.logger.Debug("subscriber disconnected", "at", s.at.String(), "err", err)
+		s.door.logger.Debug("subscriber disconnected", "at", s.pos.at.String(), "err", err)
 		return 1000, ""
 	default:
-		s.door.logger.Error("stream failed", "at", s.at.String(), "err", err)
+		s.door.logger.Error("stream failed", "at", s.pos.at.String(), "err", err)
 		m.Code, m.Reason = protocol.CloseShutdown, "the journal could not be read"
 	}
 	// The random part spreads the reconnects.
 	m.Retry = pause.AtMost(time.Second, s.door.hurry) + rand.N(pause.AtMost(2*time.Second, s.door.hurry))
-	s.conn.Write(life, m.Encode()) // the peer may have gone
+	s.conn.Write(s.life.ctx, m.Encode()) // the peer may have gone
 	return m.Code, m.Reason
 }

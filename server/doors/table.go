@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/limit"
 	"github.com/parleyweb/parley/server/internal/web"
@@ -73,9 +75,10 @@ func newTable(n *Notifier) *table {
 	readers := &readers{site: s, clients: *clients, public: n.Public, pages: content.Pages, archives: a}
 	b := &bundles{site: s, pages: content.Pages}
 	d := &delivery{site: s, pages: content.Pages, bundles: b, archives: a}
-	f := &frames{site: s, delivery: d}
-	subscribers := &subscribers{proxies: clients.Proxies, most: cmp.Or(max(limits.MaxSubscribers, 0), 1000), each: cmp.Or(max(limits.PerAddress, 0), 16)}
+	f := &frames{site: s, delivery: d, packings: map[string]wsconn.Packing{protocol.SubprotocolZstd: &coding.Messages{}}}
+	subscribers := &subscribers{proxies: clients.Proxies, most: min(cmp.Or(max(limits.MaxSubscribers, 0), 1000), MostSubscribers), each: cmp.Or(max(limits.PerAddress, 0), 16)}
 	counts := &counters{}
+	streams := &groups{frames: f, subscribers: subscribers, counts: counts, heartbeat: heartbeat}
 	large := &limit.Admission{}
 	described := &descriptions{site: s, stream: !limits.PullOnly}
 	discovery := &discoveryDoor{site: s, readers: readers, snapshot: n.Snapshot, descriptions: described,
@@ -97,8 +100,7 @@ func newTable(n *Notifier) *table {
 		{changesPath, ask, true, true, &list.Changes,
 			(&changesDoor{site: s, readers: readers, delivery: d, subscribers: subscribers, pullOnly: limits.PullOnly, counts: counts}).serve},
 		{streamPath, read, !limits.PullOnly, false, &list.Stream,
-			(&streamDoor{site: s, readers: readers, frames: f, subscribers: subscribers, heartbeat: heartbeat,
-				hurry: limits.Hurry, counts: counts}).serve},
+			(&streamDoor{site: s, readers: readers, groups: streams, hurry: limits.Hurry}).serve},
 		{queryPath, ask, content.Items != nil, true, &list.Query,
 			(&queryDoor{site: s, readers: readers, items: content.Items, pullOnly: limits.PullOnly}).serve},
 		{batchPath, ask, content.Pages != nil, true, &list.Batch,

@@ -58,6 +58,16 @@ const (
 	spreading = 100 * time.Microsecond
 )
 
+// Crowded reports whether addr has more subscribers than are sent a change at once when it goes to all.
+func (a *Admission) Crowded(addr string) bool {
+	if addr == "" {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.byAddr[addr] > few
+}
+
 // Spread delays a subscriber that is about to be sent a change by a random time if
 // its address has more than few: a thousand at once would delay all the others.
 func (a *Admission) Spread(ctx context.Context, addr string) {
