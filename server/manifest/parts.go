@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -74,7 +75,6 @@ type pass struct {
 
 	was   *partsState
 	now   partsState
-	items int  // counted by a rebuild
 	gone  bool // a URL was withdrawn: what is not named any more is removed at once
 	more  bool // a fold has not ended
 }
@@ -98,7 +98,7 @@ func (s *Snapshot) partsDraft(ctx context.Context, j *journal.Journal, v *journa
 	if err := s.parted.disk.open(s.partsDir()); err != nil {
 		return nil, false, err
 	}
-	defer s.parted.disk.keep(p.isNamed) // after an error too
+	defer func() { s.parted.disk.keep(s.parted.state) }() // after an error too
 	if p.was.Quiet != quiet && p.begun.Sub(p.was.Full).Abs() >= quietEvery {
 		err = errRebuild
 	} else {
@@ -132,32 +132,23 @@ func (s *Snapshot) partsDraft(ctx context.Context, j *journal.Journal, v *journa
 	return d, p.more, nil
 }
 
-// isNamed reports whether a file of the directory has its place in the state that is noted now.
-func (p *pass) isNamed(name string) bool { return p.s.parted.state.names(name) }
-
 // retire adds the parts that are not named any more to the old ones.
 func (p *pass) retire() {
 	p.now.old = make(map[string]oldPart)
-	for name, o := range p.was.old {
-		p.now.old[name] = o
-	}
+	maps.Copy(p.now.old, p.was.old)
 	for _, x := range p.was.pages {
 		p.now.old[fileName(x.Digest)] = oldPart{Until: p.begun.Add(oldPages), Length: x.Length}
 	}
 	for _, x := range p.was.Changed {
 		p.now.old[fileName(x.Digest)] = oldPart{Until: p.begun.Add(oldChanged), Length: x.Length}
 	}
-	for _, x := range p.now.pages {
+	for x := range p.now.parts() {
 		delete(p.now.old, fileName(x.Digest))
 	}
-	for _, x := range p.now.Changed {
-		delete(p.now.old, fileName(x.Digest))
-	}
-	for name, o := range p.now.old {
-		if p.gone {
-			o.Until = time.Time{}
+	if p.gone {
+		for name, o := range p.now.old {
+			p.now.old[name] = oldPart{Length: o.Length}
 		}
-		p.now.old[name] = o
 	}
 }
 
@@ -520,7 +511,10 @@ func (p *pass) rebuild(ctx context.Context) (err error) {
 		}
 	}
 	pages, err := p.cut(ctx, p.between("", ""))
-	p.now.pages, p.now.Items = pages, p.items
+	p.now.pages = pages
+	for i := range pages {
+		p.now.Items += pages[i].Items
+	}
 	return err
 }
 

@@ -199,10 +199,10 @@ func (f *partFiles) sync() error {
 	return atomicfile.SyncDir(f.dir)
 }
 
-// keep removes the files made since the last call for which is returns false.
-func (f *partFiles) keep(is func(name string) bool) {
+// keep removes the files made since the last call that a state does not name.
+func (f *partFiles) keep(st *partsState) {
 	for _, name := range f.made {
-		if !is(name) {
+		if !st.names(name) {
 			f.remove(name) // on failure the next process removes it
 		}
 	}

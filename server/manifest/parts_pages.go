@@ -117,7 +117,6 @@ func (p *pass) cut(ctx context.Context, items iter.Seq2[protocol.Item, error]) (
 			}
 		}
 		list, size = append(list, it), size+n
-		p.items++
 	}
 	return pages, end()
 }
