@@ -73,10 +73,10 @@ type pass struct {
 
 	config string // hash of what a part depends on besides its entries
 
-	was   *partsState
-	now   partsState
-	gone  bool // a URL was withdrawn: what is not named any more is removed at once
-	more  bool // a fold has not ended
+	was  *partsState
+	now  partsState
+	gone bool // a URL was withdrawn: what is not named any more is removed at once
+	more bool // a fold has not ended
 }
 
 // A dirt says whether a page part is to be rewritten.
