@@ -123,20 +123,27 @@ type manifestDoor struct {
 	schedule *schedule
 	known    fetch.Validators // of the manifest last read to its end
 	spool    partSpool
-	fetched  int // requests for parts since the last Step
+
+	// doubtful says that the site may have numbered other changes anew, as after it was restored from a backup: then its
+	// change parts do not lead on from our cursor.
+	doubtful bool
 }
 
 // take emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226) or has a manifest in
 // parts, the changes since the last one. Before the doors are known it only looks for a better one, and leaves the
 // changes to that. With conditional it sends the validators of the last manifest. A stale index is requested once more,
-// past all caches; if that is stale too, take waits for the next poll.
+// past all caches; if that is stale too, take waits for the next poll, and reads the whole site at the next news.
 func (d *manifestDoor) take(ctx context.Context, conditional bool) error {
 	begun, stale := time.Now(), new(staleError)
 	err := d.read(ctx, conditional, false)
 	if errors.As(err, &stale) {
 		err = d.read(ctx, false, true)
 	}
-	if errors.As(err, &stale) && d.schedule.progress.Before(begun) {
+	if !errors.As(err, &stale) {
+		return err
+	}
+	d.doubtful = d.doubtful || stale.behind
+	if d.schedule.progress.Before(begun) {
 		d.schedule.postpone()
 	}
 	return err
@@ -242,7 +249,7 @@ type steps struct {
 func (p *steps) emit() error {
 	s := p.s
 	s.Door, s.As, s.Reset = Manifest, protocol.AsMeta, !p.part && !p.begun
-	s.Parts, p.door.fetched = p.door.fetched, 0
+	s.Parts, p.door.spool.fetched = p.door.spool.fetched, 0
 	p.s, p.begun = Step{}, true
 	return p.door.emit(s)
 }

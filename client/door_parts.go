@@ -13,7 +13,10 @@ import (
 
 // A staleError reports an index that is older than what was read before, or that names parts which the site does not
 // have. It may be that of a cache, or the site has replaced it since: manifestDoor.take requests it once more.
-type staleError struct{ err error }
+type staleError struct {
+	err    error
+	behind bool // the index is of the epoch of the caller's cursor, and before it
+}
 
 func (e *staleError) Error() string { return e.err.Error() }
 func (e *staleError) Unwrap() error { return e.err }
@@ -21,14 +24,15 @@ func (e *staleError) Unwrap() error { return e.err }
 // stale returns an error if an index is older than what the caller has: it is behind the caller's cursor, or it has
 // another epoch and was written before the manifest that was read last.
 func (d *manifestDoor) stale(index protocol.Cursor, from fetch.Validators) error {
-	old := behind(index, d.cursor)
+	behind := behind(index, d.cursor)
+	old := behind
 	if index.Epoch != d.cursor.Epoch && !d.cursor.IsZero() {
 		last, err := http.ParseTime(d.known.LastModified)
 		this, err2 := http.ParseTime(from.LastModified)
 		old = err == nil && err2 == nil && this.Before(last)
 	}
 	if old {
-		return &staleError{fmt.Errorf("index has cursor %v, and is older than that of our cursor, %v", index, d.cursor)}
+		return &staleError{fmt.Errorf("index has cursor %v, and is older than that of our cursor, %v", index, d.cursor), behind}
 	}
 	return nil
 }
@@ -41,7 +45,7 @@ func (d *manifestDoor) readParts(ctx context.Context, index protocol.Manifest, f
 	if w.asksSite() {
 		return errors.New("answer to a query is a manifest in parts")
 	}
-	s := &steps{door: d, part: !d.resync && whole.Covers(d.cursor), complete: true}
+	s := &steps{door: d, part: !d.resync && !d.doubtful && whole.Covers(d.cursor), complete: true}
 	var need []*protocol.Part
 	after, lists := uint64(0), [][]protocol.Part{whole.Changed, whole.Parts} // the change parts first, since a site replaces them soonest
 	if s.part {
@@ -89,6 +93,7 @@ func (d *manifestDoor) readParts(ctx context.Context, index protocol.Manifest, f
 	if err := d.spool.remove(); err != nil {
 		w.src.Log.Warn("stored parts of a manifest are not removed", "reason", err)
 	}
+	d.doubtful = false
 	return s.end(index, from, 0)
 }
 
@@ -97,16 +102,16 @@ func (d *manifestDoor) fetchPart(ctx context.Context, p *protocol.Part) error {
 	h := d.want.header()
 	h.Set("Accept", protocol.ManifestType)
 	h.Set("Accept-Encoding", "zstd, gzip")
-	d.fetched++
+	d.spool.fetched++
 	resp, err := d.want.get(ctx, p.URL, h, stall)
 	if err == nil {
 		err = d.spool.add(p, resp.Body, resp.Header.Get("Content-Encoding"))
 		resp.Body.Close()
 	} else if refuses(err) { // of the part, which says nothing about the manifest
-		err = fmt.Errorf("part %.200s: %w: %v", p.URL, protocol.ErrPart, err)
+		err = fmt.Errorf("part %.200s is missing: %v, %w", p.URL, err, protocol.ErrPart)
 	}
 	if errors.Is(err, protocol.ErrPart) {
-		return &staleError{err}
+		return &staleError{err: err}
 	}
 	return err
 }

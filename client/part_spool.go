@@ -32,6 +32,7 @@ type partSpool struct {
 	body           coding.Body
 	zstd           *coding.Packer
 	content        []byte // that read returned last
+	fetched        int    // requests for parts since the last Step
 }
 
 // open makes the directory, and removes from it everything but the parts in need.

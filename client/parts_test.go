@@ -520,6 +520,40 @@ func TestStaleIndex(t *testing.T) {
 	})
 }
 
+// A site that is restored from a backup, state and all, gives numbers that it has given before to other changes. A follower
+// that has seen its older index reads the whole site again, since the change parts would not tell what was lost.
+func TestSiteIsRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPartedSite(t, 60, 20)
+		s.publish(true)
+		s.change(put("00001.html", "edited"))
+		s.publish(false)
+		backup, changes, whole := maps.Clone(s.items), slices.Clone(s.log), s.whole
+		c := newCopier(s.fakeSite)
+		src := s.source()
+		c.follow(src, protocol.Cursor{}, c.caughtUp)
+		for _, p := range []string{"00002.html", "00003.html"} {
+			time.Sleep(time.Minute)
+			s.change(put(p, "lost with the disk"))
+			s.publish(false)
+		}
+		restored, edited := false, false
+		c.follow(src, c.cursor, func() bool {
+			switch {
+			case !restored && c.caughtUp():
+				restored = true
+				s.with(func() { s.items, s.log, s.whole = backup, changes, whole })
+				s.file("robots.rdf", s.index())
+			case !edited && len(c.errs) > 0: // the older index was seen
+				edited = true
+				s.change(put("00004.html", "later"), put("00005.html", "later"), put("00006.html", "later"))
+				s.publish(false)
+			}
+			return edited && c.caughtUp()
+		})
+	})
+}
+
 // Whatever a site does to its manifest, and wherever a follower stands or ends, it arrives at the site's state.
 func TestPartsOfAnyHistory(t *testing.T) {
 	for seed := range uint64(10) {
