@@ -125,7 +125,7 @@ var ours = map[string][]string{
 var theirs = map[string][]string{
 	"github.com/beevik/etree":                         {"protocol"},
 	"github.com/fsnotify/fsnotify":                    {"server/internal/docroot"},
-	"github.com/gorilla/websocket":                    {"internal/wsconn"},
+	"github.com/gorilla/websocket":                    {"internal/wsconn", "bench/listeners"}, // there it is the peer
 	"go.etcd.io/bbolt":                                {"internal/boltfile", "internal/journal", "client/collection", "client/collection/internal/adjacency", "client/collection/internal/changes", "client/collection/internal/mirror", "client/collection/internal/queue", "client/collection/internal/urls"},
 	"github.com/bmatcuk/doublestar/v4":                {"server/internal/public"},
 	"github.com/peterbourgon/ff/v3":                   {"internal/command"},
