@@ -737,7 +737,7 @@ func TestKilledWhileFetchingParts(t *testing.T) {
 			return
 		}
 	}
-	var child atomic.Pointer[exec.Cmd]
+	child, started := exec.Command(os.Args[0], "-test.run=^TestKilledWhileFetchingParts$"), make(chan struct{})
 	var parts atomic.Int64
 	root := t.TempDir()
 	files := http.FileServer(http.Dir(root))
@@ -745,7 +745,8 @@ func TestKilledWhileFetchingParts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, ".parts/") {
 			if n := parts.Add(1); n == 6 {
-				child.Load().Process.Kill()
+				<-started
+				child.Process.Kill()
 				close(killed)
 				return
 			}
@@ -781,13 +782,12 @@ func TestKilledWhileFetchingParts(t *testing.T) {
 	save("robots.rdf", protocol.Manifest{Whole: whole}, nil)
 
 	temp := t.TempDir()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWhileFetchingParts$")
-	cmd.Env = append(os.Environ(), killedEnv+"="+at, "TEMP_OF_PARTS="+temp)
-	child.Store(cmd)
-	if err := cmd.Start(); err != nil {
+	child.Env = append(os.Environ(), killedEnv+"="+at, "TEMP_OF_PARTS="+temp)
+	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() >= 0 {
+	close(started)
+	if err := child.Wait(); err == nil || child.ProcessState.ExitCode() >= 0 {
 		t.Fatalf("the process was not killed: %v", err)
 	}
 	<-killed
