@@ -307,11 +307,11 @@ func hostiles() []hostile {
 		{"loops at its start", with(plain(telling(1)...), func(m *module) {
 			m.funcs = append(m.funcs, function{typ: 2, code: forever})
 			m.start = 2
-		}), "took longer than 3s to load", ""},
+		}), "took longer than 6s to load", ""},
 		{"loops in _initialize", with(plain(telling(1)...), func(m *module) {
 			m.funcs = append(m.funcs, function{typ: 2, code: forever})
 			m.exports = append(m.exports, export("_initialize", 0, 2))
-		}), "took longer than 3s to load", ""},
+		}), "took longer than 6s to load", ""},
 		{"large memory", with(plain(telling(1)...), func(m *module) { m.memory = cat(0, leb(1025)) }), "memory", ""},
 		{"allocates for ever", plain(loop, void, i32Const, signed(1), memoryGrow, 0, drop, br, 0, end, unreachable), "", "took longer than|ThreadSanitizer failed to allocate"}, // which the race detector needs memory for
 		{"large table", with(plain(telling(1)...), func(m *module) { m.table = cat(1, 0x70, 0, leb(1<<27)) }), "memory", ""},
@@ -347,7 +347,7 @@ func hostiles() []hostile {
 
 func TestHostilePrograms(t *testing.T) {
 	// Other callers' programs are answered during and after it.
-	h := open(t, t.TempDir(), agent.Options{Time: 300 * time.Millisecond, Load: 3 * time.Second, PerSender: 100, Most: 100})
+	h := open(t, t.TempDir(), agent.Options{Time: 300 * time.Millisecond, Load: 6 * time.Second, PerSender: 100, Most: 100})
 	good := keep(t, h, "good", plain(telling(1)...))
 	for _, c := range hostiles() {
 		t.Run(c.name, func(t *testing.T) {
