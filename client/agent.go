@@ -96,7 +96,7 @@ func askAgents(ctx context.Context, src *Source, below string, program []byte, r
 		h.Set("Content-Type", "application/wasm")
 	}
 	for try := 0; ; try++ {
-		resp, err := f.ask(ctx, http.MethodPost, d.Agents+below, h, program, bundlePatience)
+		resp, err := f.ask(ctx, http.MethodPost, d.Agents+below, h, program, agentStart)
 		if err == nil {
 			defer resp.Body.Close()
 			return read(resp.Body)
@@ -112,10 +112,12 @@ func askAgents(ctx context.Context, src *Source, below string, program []byte, r
 	}
 }
 
-// How often, and for how long each time, a busy site is retried.
+// How often, and for how long each time, a busy site is retried; and how long the site may take to begin its answer, since
+// it compiles a program first.
 const (
 	agentTries   = 6
 	agentPatient = 10 * time.Minute
+	agentStart   = 4 * time.Minute
 )
 
 // later returns how long to wait before retrying a busy site, and false if err does not call for a retry.

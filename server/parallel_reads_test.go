@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,18 +13,23 @@ import (
 	"github.com/parleyweb/parley/server/inventory"
 )
 
-// paired is a Site that reads a page only while it reads another.
+// paired is a Site whose first read ends only after another has begun.
 type paired struct {
 	*server.Site
-	meet chan struct{}
+	begun  atomic.Int64
+	second chan struct{}
 }
 
-func (p paired) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
-	select {
-	case p.meet <- struct{}{}:
-	case <-p.meet:
-	case <-ctx.Done():
-		return o, ctx.Err()
+func (p *paired) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, error) {
+	switch p.begun.Add(1) {
+	case 1:
+		select {
+		case <-p.second:
+		case <-ctx.Done():
+			return o, ctx.Err()
+		}
+	case 2:
+		close(p.second)
 	}
 	return p.Site.Read(ctx, o)
 }
@@ -35,7 +41,6 @@ func TestPagesAreReadInParallel(t *testing.T) {
 	journal, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
 	d.must(err)
 	defer journal.Close()
-	publisher := &server.Publisher{Inventory: paired{d.site, make(chan struct{})}, Journal: journal}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	const pages = 200
@@ -43,6 +48,7 @@ func TestPagesAreReadInParallel(t *testing.T) {
 		for i := range pages {
 			d.write(fmt.Sprintf("%03d.html", i), fmt.Sprint(text, i))
 		}
+		publisher := &server.Publisher{Inventory: &paired{Site: d.site, second: make(chan struct{})}, Journal: journal}
 		if r, err := publisher.Scan(ctx, nil); err != nil || r.New+r.Changed != pages || r.Unread > 0 {
 			t.Fatalf("%s scan: %v, %v", text, r, err)
 		}

@@ -154,7 +154,7 @@ func run(t *testing.T, name string, args ...string) (string, int) {
 // until waits for a condition that must become true.
 func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for !cond() {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("timed out waiting until %s\nlog of the notifier:\n%s\nlog of the crawler:\n%s", what, r.notifier.said(), r.crawler.said())

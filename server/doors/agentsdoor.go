@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	mostAgent   = 8 << 20          // bytes of a program
-	agentArrive = time.Minute      // how long a program may take to arrive
-	agentLoad   = 45 * time.Second // how long it may take to be compiled
+	mostAgent   = 8 << 20         // bytes of a program
+	agentArrive = time.Minute     // how long a program may take to arrive
+	agentLoad   = 3 * time.Minute // how long it may wait for others and be compiled: longer than a Host tries
 
 	// programsAtOnce is how many programs are received at a time. Compiling one
 	// takes a second, and a hundred times its size in memory.

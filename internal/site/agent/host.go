@@ -29,7 +29,7 @@ type Options struct {
 
 	Memory int64         // of WebAssembly, in bytes. 64 MiB.
 	Time   time.Duration // for an answer. 2 s.
-	Load   time.Duration // to compile a program, and to start it. One minute: on a busy machine, a program in Go needs half of it.
+	Load   time.Duration // to compile a program, and to start it. 2 minutes: a program in Go needs 3 s, and on a busy machine many times that.
 	Idle   time.Duration // after which a process without work ends. 1 minute.
 
 	// After this many Failures without an answer between them a program is
@@ -48,7 +48,7 @@ func (o Options) withDefaults() Options {
 	o.Resident = cmp.Or(max(o.Resident, 0), 4)
 	o.Failures = cmp.Or(max(o.Failures, 0), 5)
 	o.Time = cmp.Or(max(o.Time, 0), 2*time.Second)
-	o.Load = cmp.Or(max(o.Load, 0), time.Minute)
+	o.Load = cmp.Or(max(o.Load, 0), 2*time.Minute)
 	o.Idle = cmp.Or(max(o.Idle, 0), time.Minute)
 	o.Penalty = cmp.Or(max(o.Penalty, 0), time.Hour)
 	o.Memory = cmp.Or(max(o.Memory, 0), 64<<20)

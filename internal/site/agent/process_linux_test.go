@@ -37,7 +37,7 @@ func TestNiceness(t *testing.T) {
 			continue
 		}
 		threads++
-		if nice, err := strconv.Atoi(fields[16]); err != nil || nice < 10 {
+		if nice, err := strconv.Atoi(fields[16]); err != nil || nice < 5 {
 			t.Errorf("%s: niceness %d, %v", file, nice, err)
 		}
 	}
