@@ -42,7 +42,7 @@ func TestCrawlPage(t *testing.T) {
 
 	b.do(chromedp.Navigate(origin + "/"))
 	b.until("the page is live", `document.getElementById("state").textContent === "Live"`)
-	b.painted("crawl")
+	b.painted("crawl", origin+"/")
 	b.until("the site is stored", `document.getElementById("live-crawl").innerText.includes("201")`)
 	b.until("the dead site", fmt.Sprintf(`document.getElementById("live-sites").innerText.includes(%q) && document.getElementById("live-errors").innerText.includes("refused")`, dead.URL))
 	b.looks("crawl")

@@ -51,7 +51,7 @@ func TestSitePage(t *testing.T) {
 
 	b.do(chromedp.Navigate(origin + "/"))
 	b.until("the page is live", `document.getElementById("state").textContent === "Live"`)
-	b.painted("site")
+	b.painted("site", origin+"/")
 	b.until("the costs are read", `document.getElementById("live-crawlers").innerText.includes("Googlebot")`)
 
 	// An edit appears, while somebody types in a section that changes too.
