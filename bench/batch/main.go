@@ -23,7 +23,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -42,6 +41,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/nginx"
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/protocol"
@@ -67,8 +68,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-var errGoal = errors.New("a goal was missed")
 
 type options struct {
 	pages, rounds, delayed int
@@ -107,7 +106,8 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintln(out, "bare loopback")
-	met := bare.print(out, 1, 1)
+	goals := goal.Sheet{Out: out}
+	bare.print(&goals, "", 1, 1)
 	if o.delayed > 0 {
 		slow, err := delay(direct, o.rtt)
 		if err != nil {
@@ -120,12 +120,9 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 		fmt.Fprintf(out, "\nround trip of %v\n", o.rtt)
-		met = delayed.print(out, 20, 5) && met
+		delayed.print(&goals, fmt.Sprintf(" at a round trip of %v", o.rtt), 20, 5)
 	}
-	if !met {
-		return errGoal
-	}
-	return nil
+	return goals.Err()
 }
 
 // A world is a site that is served.
@@ -454,31 +451,18 @@ func cpuOf(process string) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-func median(d []time.Duration) time.Duration {
-	d = slices.Sorted(slices.Values(d))
-	return d[len(d)/2]
-}
-
-// print prints medians, and reports whether all batches are faster than one connection, and than eight, by
-// the required factors.
-func (r *result) print(out io.Writer, one, eight float64) bool {
-	met := true
-	overOne, overEight := median(r.times[batches]), median(r.times[batches+1])
+// print prints medians, and whether all batches are faster than one connection, and than eight, by the required factors.
+func (r *result) print(goals *goal.Sheet, where string, one, eight float64) {
+	overOne, overEight := cost.Median(r.times[batches]), cost.Median(r.times[batches+1])
 	for k, a := range r.arms {
-		m := median(r.times[k])
-		fmt.Fprintf(out, "  %-28s %9.1f ms  (first %.1f, %.1f to %.1f), CPU %.0f ms (first %.0f), %.1f MB", a.name, ms(m), ms(r.times[k][0]), ms(slices.Min(r.times[k])), ms(slices.Max(r.times[k])),
-			ms(median(r.cpu[k])), ms(r.cpu[k][0]), float64(r.bytes[k])/1e6)
+		m := cost.Median(r.times[k])
+		fmt.Fprintf(goals.Out, "  %-28s %9.1f ms  (first %.1f, %.1f to %.1f), CPU %.0f ms (first %.0f), %.1f MB\n", a.name, ms(m), ms(r.times[k][0]), ms(slices.Min(r.times[k])), ms(slices.Max(r.times[k])),
+			ms(cost.Median(r.cpu[k])), ms(r.cpu[k][0]), float64(r.bytes[k])/1e6)
 		if k < batches {
-			a, b := float64(overOne)/float64(m), float64(overEight)/float64(m)
-			verdict := "met"
-			if a < one || b < eight {
-				met, verdict = false, "MISSED"
-			}
-			fmt.Fprintf(out, "  %.1f times as fast as one connection, %.2f times as eight; goals %.0f and %.0f: %s", a, b, one, eight, verdict)
+			goals.AtLeast(one, float64(overOne)/float64(m), "%s%s: times as fast as one connection", a.name, where)
+			goals.AtLeast(eight, float64(overEight)/float64(m), "%s%s: times as fast as eight connections", a.name, where)
 		}
-		fmt.Fprintln(out)
 	}
-	return met
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/internal/machine"
 )
 
@@ -16,10 +17,10 @@ import (
 func TestRun(t *testing.T) {
 	machine.Tool(t, "nginx")
 	var out strings.Builder
-	if err := run(t.Context(), options{pages: 80, rounds: 2, delayed: 1, rtt: 2 * time.Millisecond}, &out); err != nil && !errors.Is(err, errGoal) {
+	if err := run(t.Context(), options{pages: 80, rounds: 2, delayed: 1, rtt: 2 * time.Millisecond}, &out); err != nil && !errors.Is(err, goal.ErrMissed) {
 		t.Fatal(err)
 	}
-	if text := out.String(); strings.Count(text, ", CPU ") != 12 || strings.Count(text, "as eight; goals") != 8 {
+	if text := out.String(); strings.Count(text, ", CPU ") != 12 || strings.Count(text, "\ngoal ") != 16 {
 		t.Errorf("it printed:\n%s", text)
 	}
 }

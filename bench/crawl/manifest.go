@@ -35,9 +35,9 @@ func (b *bench) byManifest(ctx context.Context, s *site, n *nginx.Server) error 
 	fmt.Fprintf(b.out, "the manifest names %d pages; no links lead to %d of them\n", len(named), orphans)
 	one, eight := b.list(1, named), b.list(8, named)
 	parley := b.parley("manifest", "none", "none", "--no-parse")
-	return b.race(ctx, s, n, named, []*rival{one, eight, parley}, []goal{
+	return b.race(ctx, s, n, named, []*rival{one, eight, parley}, []bound{
 		{row: parley, peers: []*rival{one}, limit: 2},
-		{row: parley, peers: []*rival{eight}},
+		{row: parley, peers: []*rival{eight}, limit: 1.5},
 	})
 }
 

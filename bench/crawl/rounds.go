@@ -45,15 +45,15 @@ func (o *outcome) requests() (n int) {
 	return n
 }
 
-// A goal is the most processor time that a row may take, as a share of that of its best peer.
-type goal struct {
+// A bound is the most processor time that a row may take, as a share of that of its best peer.
+type bound struct {
 	row   *rival
 	peers []*rival
-	limit float64 // 0: none, only shown
+	limit float64
 }
 
 // race runs all rows in every round, and prints their costs. want are the pages that each must request.
-func (b *bench) race(ctx context.Context, s *site, n *nginx.Server, want []string, rows []*rival, goals []goal) error {
+func (b *bench) race(ctx context.Context, s *site, n *nginx.Server, want []string, rows []*rival, bounds []bound) error {
 	rows = slices.DeleteFunc(rows, func(r *rival) bool { return !b.wanted(r.name) })
 	for round := range b.rounds {
 		for i := range rows {
@@ -71,7 +71,7 @@ func (b *bench) race(ctx context.Context, s *site, n *nginx.Server, want []strin
 		}
 	}
 	b.table(rows)
-	for _, g := range goals {
+	for _, g := range bounds {
 		b.judge(g)
 	}
 	return nil
@@ -198,9 +198,9 @@ func (b *bench) table(rows []*rival) {
 	for _, r := range rows {
 		cpu := series(r.runs, (*outcome).perThousand)
 		last := r.runs[len(r.runs)-1]
-		fmt.Fprintf(w, "%s\t  %.3f\t%.3f\t%.3f\t%.0f\t%d\t%s\t%.1f\t%.1f\t%.0f\n", r.name, median(cpu), slices.Min(cpu), slices.Max(cpu),
-			median(series(r.runs, func(o *outcome) float64 { return float64(o.pages) / o.wall })), last.pages, others(last),
-			float64(last.down)/1e6, float64(last.stored)/1e6, median(series(r.runs, func(o *outcome) float64 { return o.peak })))
+		fmt.Fprintf(w, "%s\t  %.3f\t%.3f\t%.3f\t%.0f\t%d\t%s\t%.1f\t%.1f\t%.0f\n", r.name, cost.Median(cpu), slices.Min(cpu), slices.Max(cpu),
+			cost.Median(series(r.runs, func(o *outcome) float64 { return float64(o.pages) / o.wall })), last.pages, others(last),
+			float64(last.down)/1e6, float64(last.stored)/1e6, cost.Median(series(r.runs, func(o *outcome) float64 { return o.peak })))
 	}
 	w.Flush()
 }
@@ -224,7 +224,7 @@ func others(o *outcome) string {
 }
 
 // judge compares a row, in every round, with the best of its peers.
-func (b *bench) judge(g goal) {
+func (b *bench) judge(g bound) {
 	peers := slices.DeleteFunc(slices.Clone(g.peers), func(r *rival) bool { return len(r.runs) == 0 })
 	if len(g.row.runs) == 0 || len(peers) == 0 {
 		return
@@ -241,12 +241,8 @@ func (b *bench) judge(g goal) {
 	for i, p := range peers {
 		names[i] = p.name
 	}
-	verdict := ""
-	if g.limit > 0 {
-		verdict = fmt.Sprintf("; at most %.2f: %s", g.limit, map[bool]string{true: "met", false: "MISSED"}[median(ratios) <= g.limit])
-	}
-	fmt.Fprintf(b.out, "%s: %.2f times the CPU of %s in the same round (%.2f to %.2f, median of %d%s)\n",
-		g.row.name, median(ratios), strings.Join(names, " or "), slices.Min(ratios), slices.Max(ratios), len(ratios), verdict)
+	b.goals.AtMost(g.limit, cost.Median(ratios), "%s: CPU / that of %s in the same round (%.2f to %.2f, median of %d)",
+		g.row.name, strings.Join(names, " or "), slices.Min(ratios), slices.Max(ratios), len(ratios))
 }
 
 func series(runs []*outcome, of func(*outcome) float64) []float64 {
@@ -255,14 +251,6 @@ func series(runs []*outcome, of func(*outcome) float64) []float64 {
 		list = append(list, of(o))
 	}
 	return list
-}
-
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	if n := len(list); n%2 == 0 {
-		return (list[n/2-1] + list[n/2]) / 2
-	}
-	return list[len(list)/2]
 }
 
 // tail returns the end of a program's output.

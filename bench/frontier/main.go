@@ -30,6 +30,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parleyweb/parley/bench/internal/goal"
 )
 
 const (
@@ -217,17 +219,18 @@ func run(ctx context.Context, n, pops int, keys []string, dir string) error {
 	if err := each("at the end", 'S', 0, nil); err != nil {
 		return err
 	}
-	report(n, players)
+	goals := goal.Sheet{Out: os.Stdout}
+	report(n, players, &goals)
 	for _, p := range players {
 		p.pipe.Close()
 		if err := p.cmd.Wait(); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	return nil
+	return goals.Err()
 }
 
-func report(n int, players []*player) {
+func report(n int, players []*player, goals *goal.Sheet) {
 	fmt.Printf("%d known URLs, synced; inserts by %d, pops by %d\n\n", n, insertBatch, popBatch)
 	fmt.Printf("%-26s", "")
 	for _, p := range players {
@@ -270,6 +273,12 @@ func report(n int, players []*player) {
 	row("MB in memory, peak", func(p *player) float64 { return float64(p.peak) / 1e6 }, "%.0f")
 	if r := players[0].sums["at the end"].last[0]; r.Reopened > 0 {
 		fmt.Printf("%-26s%s\n", "opened again in", r.Reopened.Round(time.Millisecond))
+	}
+	for _, p := range players[1:] {
+		for _, what := range []string{"insert", "reschedule", "visit"} {
+			ours, theirs := players[0].sums[what], p.sums[what]
+			goals.AtLeast(1, float64(ours.done)/ours.elapsed.Seconds()/(float64(theirs.done)/theirs.elapsed.Seconds()), "%ss a second / those of %s", what, p.name)
+		}
 	}
 }
 

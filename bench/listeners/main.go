@@ -22,11 +22,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/program"
 )
 
@@ -52,6 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	goals := goal.Sheet{Out: out}
 	for field := range strings.SplitSeq(*counts, ",") {
 		n, err := strconv.Atoi(field)
 		if err != nil {
@@ -61,11 +63,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if *other != "" {
 			names = append(names, "other")
 		}
-		if err := measure(ctx, n, *rounds, *burst, names, *other, out); err != nil {
+		if err := measure(ctx, n, *rounds, *burst, names, *other, &goals); err != nil {
 			return fmt.Errorf("%d listeners: %w", n, err)
 		}
 	}
-	return nil
+	return goals.Err()
 }
 
 // A side is a sending process and a reading one.
@@ -79,7 +81,8 @@ type side struct {
 	last          int             // the change sent last
 }
 
-func measure(ctx context.Context, n, rounds, burst int, names []string, other string, out io.Writer) (err error) {
+func measure(ctx context.Context, n, rounds, burst int, names []string, other string, goals *goal.Sheet) (err error) {
+	out := goals.Out
 	var all []*side
 	defer func() {
 		for _, s := range all {
@@ -131,12 +134,21 @@ func measure(ctx context.Context, n, rounds, burst int, names []string, other st
 	fmt.Fprintf(out, "%d listeners\n", n)
 	for _, s := range all {
 		fmt.Fprintf(out, "  %-8s one change: %8.2f ms of processor time, %5.2f us each, %5.2f times %s; last listener after %6.1f ms; idle %5.1f KiB each\n", s.name,
-			median(s.each).Seconds()*1e3, median(s.each).Seconds()*1e6/float64(n), float64(median(s.each))/float64(median(all[0].each)), all[0].name,
-			median(s.wall).Seconds()*1e3, float64(s.drained-s.idle)/1024/float64(n))
+			cost.Median(s.each).Seconds()*1e3, cost.Median(s.each).Seconds()*1e6/float64(n), float64(cost.Median(s.each))/float64(cost.Median(all[0].each)), all[0].name,
+			cost.Median(s.wall).Seconds()*1e3, float64(s.drained-s.idle)/1024/float64(n))
+	}
+	for _, s := range all {
+		if s.name == "parley" {
+			if all[0].name == "write" {
+				goals.AtMost(1.2, float64(cost.Median(s.each))/float64(cost.Median(all[0].each)), "one change to %d listeners: CPU / that of write(2)", n)
+			}
+			goals.AtMost(10, float64(s.drained-s.idle)/1024/float64(n), "KiB for each of %d idle listeners", n)
+		}
 	}
 	if burst == 0 {
 		return nil
 	}
+	each := make(map[string]float64) // seconds of processor time for a change of the burst, by side
 	for _, s := range all {
 		changes := burst
 		if s.name == "gorilla" || s.name == "write" {
@@ -148,6 +160,10 @@ func measure(ctx context.Context, n, rounds, burst int, names []string, other st
 		}
 		fmt.Fprintf(out, "  %-8s burst of %d changes: %7.2f s of processor time, %6.2f ms a change; last listener after %.2f s\n", s.name, changes,
 			cpu.Seconds(), cpu.Seconds()*1e3/float64(changes), wall.Seconds())
+		each[s.name] = cpu.Seconds() / float64(changes)
+	}
+	if p, g := each["parley"], each["gorilla"]; p > 0 && g > 0 {
+		goals.AtLeast(10, g/p, "burst of %d changes to %d listeners: CPU of gorilla's broadcast of each / ours", burst, n)
 	}
 	return nil
 }
@@ -169,11 +185,6 @@ func (s *side) changes(n int) (cpu, wall time.Duration, err error) {
 	wall = time.Since(began)
 	after, err := s.sender.ask("cpu")
 	return time.Duration(after - before), wall, err
-}
-
-func median(d []time.Duration) time.Duration {
-	d = slices.Sorted(slices.Values(d))
-	return d[len(d)/2]
 }
 
 // A child is a process that answers each line of its input with one line.

@@ -22,16 +22,13 @@ import (
 	"io"
 	"os"
 	"slices"
-	"text/tabwriter"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/program"
 )
 
 func main() { program.Main("pages", run) }
-
-// errMissed is the error if a limit is missed.
-var errMissed = errors.New("a limit is missed")
 
 const viewers = 3
 
@@ -61,18 +58,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := program.Build(ctx, o.dir, "crawler", "notifier"); err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "program\tmeasured\tvalue\tlimit\t")
-	missed := false
+	goals := goal.Sheet{Out: out}
 	for _, start := range []func(context.Context, *options) (*subject, error){startCrawler, startNotifier} {
 		s, err := start(ctx, &o)
 		if err == nil {
-			err = s.measure(ctx, &o, func(what string, value, limit float64, unit string) {
-				verdict := "ok"
-				if value >= limit {
-					missed, verdict = true, "MISSED"
-				}
-				fmt.Fprintf(t, "%s\t%s\t%.2f %s\t%g %s\t%s\n", s.name, what, value, unit, limit, unit, verdict)
+			err = s.measure(ctx, &o, func(limit, value float64, what string, args ...any) {
+				goals.AtMost(limit, value, "%s", s.name+": "+fmt.Sprintf(what, args...))
 			})
 			if s.end(); err != nil {
 				err = fmt.Errorf("%s: %w\n%s", s.name, err, s.program.Tail())
@@ -82,14 +73,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return err
 		}
 	}
-	if err := t.Flush(); err != nil || !missed {
-		return err
-	}
-	return errMissed
+	return goals.Err()
 }
 
 // measure makes all measurements of a program.
-func (s *subject) measure(ctx context.Context, o *options, figure func(what string, value, limit float64, unit string)) error {
+func (s *subject) measure(ctx context.Context, o *options, figure func(limit, value float64, what string, args ...any)) error {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	var first, whole time.Duration
 	for range 20 {
@@ -99,8 +87,8 @@ func (s *subject) measure(ctx context.Context, o *options, figure func(what stri
 		}
 		first, whole = max(first, f), max(whole, w)
 	}
-	figure("first byte of the page", ms(first), 100, "ms")
-	figure("whole page", ms(whole), 100, "ms")
+	figure(100, ms(first), "ms until the first byte of the page")
+	figure(100, ms(whole), "ms until the page is complete")
 
 	var without, with []float64
 	updates := 0
@@ -121,15 +109,15 @@ func (s *subject) measure(ctx context.Context, o *options, figure func(what stri
 		}
 		with = append(with, share)
 	}
-	figure(fmt.Sprintf("processor for %d viewers, who get %d updates, beside %.1f %%", viewers, updates, 100*calm(without)), 100*(calm(with)-calm(without)), 1, "%")
+	figure(1, 100*(calm(with)-calm(without)), "%% of a processor for %d viewers, who get %d updates, beside %.1f %%", viewers, updates, 100*calm(without))
 
 	began := time.Now()
 	heap, goroutines, err := s.update(ctx, o.updates)
 	if err != nil {
 		return err
 	}
-	figure(fmt.Sprintf("growth of the heap in %d updates of %.1f ms", o.updates, ms(time.Since(began))/float64(o.updates)), heap/1e6, 2, "MB")
-	figure("growth of goroutines", goroutines, 10, "") // those of a connection that is idle now come and go
+	figure(2, heap/1e6, "MB of growth of the heap in %d updates of %.1f ms", o.updates, ms(time.Since(began))/float64(o.updates))
+	figure(10, goroutines, "goroutines more than before") // those of a connection that is idle now come and go
 	return nil
 }
 

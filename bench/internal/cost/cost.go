@@ -3,9 +3,11 @@ package cost
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -63,4 +65,9 @@ func Resident(pid int) int64 {
 		fmt.Sscan(rest, &kB)
 	}
 	return kB << 10
+}
+
+// Median returns the middle value of a list that is not empty, or the greater one of two.
+func Median[T cmp.Ordered](list []T) T {
+	return slices.Sorted(slices.Values(list))[len(list)/2]
 }

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Each measurement is a program beside this one.
+func TestList(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), []string{"-list"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range measurements {
+		name, _, _ := strings.Cut(m, " ")
+		if _, err := os.Stat("../" + name); err != nil || !strings.Contains(out.String(), "go run ./bench/"+m+"\n") {
+			t.Errorf("%s: %v; listed are\n%s", m, err, out.String())
+		}
+	}
+	if err := run(t.Context(), []string{"-only", "none such"}, &out); err == nil {
+		t.Error("a word that no command contains is accepted")
+	}
+}
