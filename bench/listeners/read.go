@@ -21,21 +21,21 @@ import (
 
 // A crowd is the listeners of one side.
 type crowd struct {
-	address string
+	port    string
 	path    string
 	latest  []atomic.Uint64 // by listener: the number of the last change that it has
 	reading sync.WaitGroup
 }
 
-// read connects n listeners to an address and path, and does what the lines of in say.
+// read connects n listeners to a port and path, and does what the lines of in say.
 func read(ctx context.Context, where, count string, in io.Reader, out io.Writer) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	address, path, _ := strings.Cut(where, " ")
-	c := &crowd{address: address, path: path, latest: make([]atomic.Uint64, n)}
+	port, path, _ := strings.Cut(where, " ")
+	c := &crowd{port: port, path: path, latest: make([]atomic.Uint64, n)}
 	defer c.reading.Wait()
 	defer cancel()
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -66,7 +66,8 @@ func read(ctx context.Context, where, count string, in io.Reader, out io.Writer)
 }
 
 func (c *crowd) connect(ctx context.Context, i int) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.address)
+	// Between two addresses there are fewer than 2^16 connections to one port.
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.%d:%s", 1+i/20_000, c.port))
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func send(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 	default:
 		return fmt.Errorf("no side %q", name)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp4", ":0")
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func send(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 	serving.Go(func() { server.Serve(ln) })
 	defer serving.Wait()
 	defer server.Close()
-	fmt.Fprintf(out, "%s %s\n", ln.Addr(), path)
+	fmt.Fprintf(out, "%d %s\n", ln.Addr().(*net.TCPAddr).Port, path)
 	seq := uint64(0)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		verb, number, _ := strings.Cut(lines.Text(), " ")
