@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -158,7 +159,9 @@ func (r *reporting) options() (report.Options, error) {
 		return o, command.Misusef("--until %s: %v", r.until, err)
 	}
 	if r.manifest != "" {
-		if o.Known, err = readManifest(r.manifest); err != nil {
+		if o.Known, err = readManifest(r.manifest); errors.Is(err, fs.ErrNotExist) && strings.Contains(r.manifest, "://") {
+			return o, command.Misusef("--manifest %s: want a file: DOCROOT/robots.rdf, or what curl -o robots.rdf %[1]s stores", r.manifest)
+		} else if err != nil {
 			return o, fmt.Errorf("read manifest %s: %w", r.manifest, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,7 +148,7 @@ func (x *run) broken(d *document, err error) {
 		if isRobots(d.url) {
 			rule = "robots-html"
 		}
-		x.violate(rule, where, says)
+		x.violate(rule, where, says).fixed = x.listsOf(d)
 	case errors.As(err, &unknown):
 		if !d.part {
 			x.report.Kind = "unknown"
@@ -160,6 +161,16 @@ func (x *run) broken(d *document, err error) {
 	default:
 		x.violate("malformed", where, says)
 	}
+}
+
+// listsOf says where the lists of a document's site are: in its robots.txt, and at the first URLs that it names.
+func (x *run) listsOf(d *document) string {
+	if x.fetcher == nil || x.fetcher.rules[d.origin()] == nil {
+		return "the site's robots.txt"
+	}
+	file := x.fetcher.rules[d.origin()].file
+	list := slices.Concat([]string{d.origin() + "/robots.txt"}, file.Lines("manifest"), file.Lines("sitemap"))
+	return short(strings.Join(list[:min(len(list), 4)], ", "))
 }
 
 // plainText returns the text of an error, without the name of the document that readers prefix.
