@@ -9,8 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,6 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/report"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 const reportHelp = `
@@ -186,8 +187,7 @@ func (r *reporting) options() (report.Options, error) {
 	return o, nil
 }
 
-// readManifest returns the URLs of the pages of a manifest. The parts of one in parts are where they are on the site: below
-// the manifest's directory.
+// readManifest returns the URLs of the pages of a manifest; the parts of one in parts are beside it.
 func readManifest(file string) (urls []string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -214,19 +214,8 @@ func readManifest(file string) (urls []string, err error) {
 
 // readParts returns the URLs of the pages of a manifest in parts.
 func readParts(file string, index protocol.Manifest) (urls []string, err error) {
-	dir, err := protocol.CanonicalURL(index.URL, "./")
-	if err != nil {
-		return nil, err
-	}
 	open := func(p *protocol.Part) ([]byte, error) {
-		name, err := url.PathUnescape(strings.TrimPrefix(p.URL, dir))
-		if err == nil && !filepath.IsLocal(name) {
-			err = fmt.Errorf("part %s is not below %s", p.URL, dir)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return os.ReadFile(filepath.Join(filepath.Dir(file), name))
+		return os.ReadFile(filepath.Join(file+manifest.PartsSuffix, path.Base(p.URL)))
 	}
 	for record, err := range index.Whole.Snapshot(open, protocol.ManifestOptions{}) {
 		if err != nil {
