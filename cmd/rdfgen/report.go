@@ -198,11 +198,11 @@ func readManifest(file string) (urls []string, err error) {
 	for {
 		record, err := m.Next()
 		switch {
-		case errors.Is(err, io.EOF) && m.Head().Whole != nil:
+		case err == io.EOF && m.Head().Whole != nil:
 			return readParts(file, m.Head())
-		case errors.Is(err, io.EOF) && len(urls) == 0:
+		case err == io.EOF && len(urls) == 0:
 			return nil, errors.New("it lists no page")
-		case errors.Is(err, io.EOF):
+		case err == io.EOF:
 			return urls, nil
 		case err != nil:
 			return nil, err
