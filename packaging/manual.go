@@ -40,7 +40,7 @@ func write(version, date, out string, programs []string) error {
 		name := filepath.Base(program)
 		files := map[string]string{
 			filepath.Join("bash", name):         bash(name, list),
-			filepath.Join("zsh", "_"+name):      zsh(name),
+			filepath.Join("zsh", "_"+name):      zsh(name, list),
 			filepath.Join("fish", name+".fish"): fish(name, list),
 		}
 		for _, c := range list {
@@ -188,12 +188,12 @@ func (o *option) isFile() bool {
 	return strings.HasPrefix(o.Value, "FILE") || strings.HasPrefix(o.Value, "DIR")
 }
 
-// bash returns a completion for bash. What no option says is a file name: URLs cannot be known.
+// bash returns a completion for bash, without names that are special in zsh. What no option says is a file name: URLs cannot be known.
 func bash(name string, list []command) string {
 	var words, files strings.Builder
 	seen := map[string]bool{}
 	for _, c := range list {
-		fmt.Fprintf(&words, "        '%s') words='%s' ;;\n", strings.Join(c.path, " "), c.words())
+		fmt.Fprintf(&words, "        '%s') offers='%s' ;;\n", strings.Join(c.path, " "), c.words())
 		for _, o := range c.options {
 			if o.isFile() && !seen[o.Name] {
 				seen[o.Name] = true
@@ -203,22 +203,22 @@ func bash(name string, list []command) string {
 	}
 	return fmt.Sprintf(`# bash completion of %[1]s
 _parley_%[1]s() {
-    local path='' word words cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    local at='' word offers cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+    for word in "${COMP_WORDS[@]:1:$((COMP_CWORD-1))}"; do
         case $word in -*) break ;; esac
-        path="${path:+$path }$word"
+        at="${at:+$at }$word"
     done
     case $prev in %[2]s) COMPREPLY=($(compgen -f -- "$cur")); return ;; esac
     while :; do
-        case $path in
-%[3]s        *) words=- ;;
+        case $at in
+%[3]s        *) offers=- ;;
         esac
-        [ "$words" = - ] || break
-        case $path in *' '*) path=${path%% *} ;; *) path='' ;; esac
+        [ "$offers" = - ] || break
+        case $at in *' '*) at=${at%% *} ;; *) at='' ;; esac
     done
     case $cur in
-        -*) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
-        *) COMPREPLY=($(compgen -W "${words%%%%--*}" -- "$cur") $(compgen -f -- "$cur")) ;;
+        -*) COMPREPLY=($(compgen -W "$offers" -- "$cur")) ;;
+        *) COMPREPLY=($(compgen -W "${offers%%%%--*}" -- "$cur") $(compgen -f -- "$cur")) ;;
     esac
 }
 complete -o filenames -F _parley_%[1]s %[1]s
@@ -226,8 +226,8 @@ complete -o filenames -F _parley_%[1]s %[1]s
 }
 
 // zsh returns a completion for zsh, which uses that of bash.
-func zsh(name string) string {
-	return fmt.Sprintf("#compdef %[1]s\nautoload -Uz bashcompinit && bashcompinit\nsource /usr/share/bash-completion/completions/%[1]s\n", name)
+func zsh(name string, list []command) string {
+	return fmt.Sprintf("#compdef %[1]s\nautoload -Uz bashcompinit && bashcompinit\n%[2]s_bash_complete -o filenames -F _parley_%[1]s\n", name, bash(name, list))
 }
 
 // fish returns a completion for fish.

@@ -147,6 +147,46 @@ func TestCrawlEndsDespiteRefusedPages(t *testing.T) {
 	})
 }
 
+// A crawl that retries sites more often than it waits for them ends when none has given a page for that long.
+func TestCrawlOfDeadSitesEnds(t *testing.T) {
+	noRace(t)
+	for _, kind := range []fakeweb.Kind{fakeweb.Refusing, fakeweb.Silent, fakeweb.Unresolved, ""} {
+		dir := scratch(t)
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 3})
+			defer w.Close()
+			s := w.Add(kind)
+			back := time.Now().Add(8 * time.Second)
+			if kind == "" { // its pages fail after robots.txt, until it is back
+				s.Kind = fakeweb.Honest
+				s.Handler = func(rw http.ResponseWriter, r *http.Request) bool {
+					fails := r.URL.Path != "/robots.txt" && time.Now().Before(back)
+					if fails {
+						rw.WriteHeader(http.StatusServiceUnavailable)
+					}
+					return fails
+				}
+			}
+			c := opened(t, dir, w, func(o *crawl.Options) {
+				o.Retries.Hurry, o.Retries.Patience, o.Fetch.MaxFailedLookups = time.Second, 10*time.Second, 1
+			})
+			defer c.Collection.Close()
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			if err := c.Run(ctx); err != nil || ctx.Err() != nil {
+				t.Fatalf("%s: %v, %v", kind, err, ctx.Err())
+			}
+			if took := time.Since(began); took > 10*time.Minute {
+				t.Errorf("a crawl of a site that is %s took %v to end", kind, took)
+			}
+			if got := heldIn(c.Collection); (got > 0) != (kind == "") {
+				t.Errorf("of a site that is %q, %d pages are stored", kind, got)
+			}
+		})
+	}
+}
+
 // A crawl ends when none of the remaining pages is worth Stop.Value: with a quality that falls
 // with depth, at a certain depth; and when it has as many pages or bytes as Stop allows.
 func TestStopRules(t *testing.T) {

@@ -24,8 +24,10 @@ type manager struct {
 	batch   *batchFetches
 	count   *counters
 
-	ends   bool    // the crawl is done when nothing is left to fetch
-	upkeep *upkeep // nil unless this is a copy
+	ends   bool      // the crawl is done when nothing is left to fetch
+	since  time.Time // when there was first nothing to do but to wait
+	came   int64     // how many pages had come by then
+	upkeep *upkeep   // nil unless this is a copy
 }
 
 // next returns the next batch, or nil if there will be no
@@ -120,7 +122,10 @@ func (m *manager) wake(now time.Time) time.Time {
 		m.c.Log.Debug("waiting", "busy", m.work.busy)
 		return next
 	}
-	soon := now.Add(cmp.Or(max(m.c.Patience, 0), time.Minute))
+	if came := m.count.pages() + m.count.Unchanged.Load(); m.since.IsZero() || m.came != came { // retries that fail do not prolong the wait
+		m.since, m.came = now, came
+	}
+	soon := m.since.Add(cmp.Or(max(m.c.Patience, 0), time.Minute))
 	idle := true
 	if ms := m.front.Wake(now.UnixMilli()); ms > 0 {
 		t := time.UnixMilli(ms)

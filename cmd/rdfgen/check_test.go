@@ -341,6 +341,19 @@ func TestCheckFindsEachFault(t *testing.T) {
 	}
 }
 
+// For a page that is no list, check names what to check instead: robots.txt, and the lists that it names.
+func TestCheckOfFrontPageNamesLists(t *testing.T) {
+	s := newShop(t)
+	s.add("/", "text/html", "<!doctype html><title>Shop</title>")
+	r, code := s.check(s.url + "/")
+	fix := s.find(r, "html-instead").Fix
+	for _, list := range []string{"/robots.txt", "/sitemap.xml"} {
+		if code != 1 || !strings.Contains(fix, s.url+list) {
+			t.Errorf("exit code %d; no %s%s in %q", code, s.url, list, fix)
+		}
+	}
+}
+
 func TestCheckReportsCosts(t *testing.T) {
 	s := newShop(t)
 	s.sameDate("2026-11-20T12:00:00Z")

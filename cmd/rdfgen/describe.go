@@ -3,7 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
-	"iter"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -43,7 +43,7 @@ func (j *job) describe(ctx context.Context) error {
 	head := doors.Describe(j.site.Base)
 	head.Stream, head.Changes, head.Discovery, head.Replaces = "", "", "", j.site.MovedFrom()
 	head.Items, head.Complete, head.Modified = v.Len(), true, v.Modified()
-	var items iter.Seq2[protocol.Item, error] = func(yield func(protocol.Item, error) bool) {
+	items := func(yield func(protocol.Item, error) bool) {
 		for e, err := range v.Entries() {
 			if !yield(e.Item, err) {
 				return
@@ -51,10 +51,7 @@ func (j *job) describe(ctx context.Context) error {
 		}
 	}
 	w := bufio.NewWriter(j.env.Stdout)
-	if err := protocol.WriteManifest(w, head, items, nil); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
+	if err := errors.Join(protocol.WriteManifest(w, head, items, nil), w.Flush()); err != nil {
 		return err
 	}
 	j.json = false // standard output holds the manifest

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/report"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/manifest"
 )
 
 const reportHelp = `
@@ -158,7 +160,9 @@ func (r *reporting) options() (report.Options, error) {
 		return o, command.Misusef("--until %s: %v", r.until, err)
 	}
 	if r.manifest != "" {
-		if o.Known, err = readManifest(r.manifest); err != nil {
+		if o.Known, err = readManifest(r.manifest); errors.Is(err, fs.ErrNotExist) && strings.Contains(r.manifest, "://") {
+			return o, command.Misusef("--manifest %s: want a file: DOCROOT/robots.rdf, or what curl -o robots.rdf %[1]s stores", r.manifest)
+		} else if err != nil {
 			return o, fmt.Errorf("read manifest %s: %w", r.manifest, err)
 		}
 	}
@@ -183,8 +187,7 @@ func (r *reporting) options() (report.Options, error) {
 	return o, nil
 }
 
-// readManifest returns the URLs of the pages of a manifest. The parts of one in parts are where they are on the site: below
-// the manifest's directory.
+// readManifest returns the URLs of the pages of a manifest; the parts of one in parts are beside it.
 func readManifest(file string) (urls []string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -195,11 +198,11 @@ func readManifest(file string) (urls []string, err error) {
 	for {
 		record, err := m.Next()
 		switch {
-		case errors.Is(err, io.EOF) && m.Head().Whole != nil:
+		case err == io.EOF && m.Head().Whole != nil:
 			return readParts(file, m.Head())
-		case errors.Is(err, io.EOF) && len(urls) == 0:
+		case err == io.EOF && len(urls) == 0:
 			return nil, errors.New("it lists no page")
-		case errors.Is(err, io.EOF):
+		case err == io.EOF:
 			return urls, nil
 		case err != nil:
 			return nil, err
@@ -211,19 +214,8 @@ func readManifest(file string) (urls []string, err error) {
 
 // readParts returns the URLs of the pages of a manifest in parts.
 func readParts(file string, index protocol.Manifest) (urls []string, err error) {
-	dir, err := protocol.CanonicalURL(index.URL, "./")
-	if err != nil {
-		return nil, err
-	}
 	open := func(p *protocol.Part) ([]byte, error) {
-		name, err := url.PathUnescape(strings.TrimPrefix(p.URL, dir))
-		if err == nil && !filepath.IsLocal(name) {
-			err = fmt.Errorf("part %s is not below %s", p.URL, dir)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return os.ReadFile(filepath.Join(filepath.Dir(file), name))
+		return os.ReadFile(filepath.Join(file+manifest.PartsSuffix, path.Base(p.URL)))
 	}
 	for record, err := range index.Whole.Snapshot(open, protocol.ManifestOptions{}) {
 		if err != nil {

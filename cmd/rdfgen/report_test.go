@@ -202,6 +202,7 @@ func TestReportMisuse(t *testing.T) {
 		{1, []string{"--log", log, "--ranges", "googlebot=" + log}, "want one such as 192.0.2.0/24"},
 		{1, []string{"--log", log + "x*"}, "there is no such file; name one, or a pattern in quotes"},
 		{1, []string{"--log", log, "--until", "2026-10-01"}, "outside the requested period"},
+		{2, []string{"--log", log, "--manifest", "https://www.example.org/robots.rdf"}, "curl -o robots.rdf https://www.example.org/robots.rdf"},
 		{1, []string{"--log", log, "--manifest", log + "x"}, "no such file"},
 		{1, []string{"--log", log, "--manifest", log}, "read manifest"},
 		{1, []string{"--log", log, "--html", filepath.Join(dir, "no", "x.html")}, "write report"},

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/xmlpull"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -74,7 +76,7 @@ func (x *run) read(ctx context.Context, d *document, r io.Reader) error {
 }
 
 func (x *run) readKind(ctx context.Context, d *document, r io.Reader) error {
-	z, err := coding.NewReader(contextReader{ctx, r})
+	z, err := coding.NewReader(pause.Reader(ctx, r))
 	if err != nil {
 		return err
 	}
@@ -147,7 +149,7 @@ func (x *run) broken(d *document, err error) {
 		if isRobots(d.url) {
 			rule = "robots-html"
 		}
-		x.violate(rule, where, says)
+		x.violate(rule, where, says).fixed = x.listsOf(d)
 	case errors.As(err, &unknown):
 		if !d.part {
 			x.report.Kind = "unknown"
@@ -160,6 +162,17 @@ func (x *run) broken(d *document, err error) {
 	default:
 		x.violate("malformed", where, says)
 	}
+}
+
+// listsOf says where the lists of a document's site are: in its robots.txt, and at the first URLs that it names.
+func (x *run) listsOf(d *document) string {
+	if x.fetcher != nil {
+		if r := x.fetcher.rules[d.origin()]; r != nil {
+			list := slices.Concat([]string{d.origin() + "/robots.txt"}, r.file.Lines("manifest"), r.file.Lines("sitemap"))
+			return short(strings.Join(list[:min(len(list), 4)], ", "))
+		}
+	}
+	return "the site's robots.txt"
 }
 
 // plainText returns the text of an error, without the name of the document that readers prefix.

@@ -100,8 +100,8 @@ func (a *fetcher) get(ctx context.Context, wait time.Duration, url string, heade
 
 // pause waits until a request may be sent.
 func (a *fetcher) pause(ctx context.Context) error {
-	if wait := time.Until(a.last.Add(a.every)); !a.last.IsZero() && wait > 0 {
-		pause.For(ctx, wait)
+	if !a.last.IsZero() {
+		pause.For(ctx, time.Until(a.last.Add(a.every)))
 	}
 	a.last = time.Now()
 	return ctx.Err()

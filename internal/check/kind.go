@@ -73,8 +73,7 @@ func kindOf(head []byte, name string) (kind, what string) {
 
 // looksLikeHTML reports whether a text begins like an HTML page.
 func looksLikeHTML(head []byte) bool {
-	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\uFEFF")))
-	text = afterProlog(text)
+	text := afterProlog(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\uFEFF"))))
 	for _, begin := range []string{"<!doctype html", "<html", "<head", "<body", "<script", "<title", "<div", "<p>", "<br", "<meta", "<style", "<center", "<h1"} {
 		if len(text) >= len(begin) && strings.EqualFold(string(text[:len(begin)]), begin) {
 			return true

@@ -28,7 +28,7 @@ var rules = []rule{
 	{"challenge", Error, "the server sends a bot challenge instead of the document: {eg}", "crawlers cannot solve it: they see no document here, or an empty list",
 		"exempt robots.txt, sitemaps, feeds and robots.rdf from the bot protection"},
 	{"html-instead", Error, "it is an HTML page", "crawlers cannot read it, and find pages by links alone",
-		"publish the list itself at this URL, and let the server answer 404 for missing files, not 200 with a page"},
+		"check {fixed} instead; if this is the URL of a list, publish the list here, and let the server answer 404 for missing files, not 200 with a page"},
 	{"unknown-kind", Error, "it is neither robots.rdf nor a sitemap, a feed or robots.txt: {eg}", "crawlers cannot read it", "check that this is the right file"},
 	{"malformed", Error, "it is not well-formed: {eg}", "crawlers stop there: they miss what follows, and many drop all of it",
 		"have the generator escape & as &amp; and < as &lt;, and write UTF-8 without a document type"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -84,7 +85,7 @@ func (x *run) openPart(ctx context.Context, d *document, p *protocol.Part, index
 		defer body.Close()
 		in = body
 	}
-	z, err := coding.NewReader(contextReader{ctx, in})
+	z, err := coding.NewReader(pause.Reader(ctx, in))
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	c = called(nil, "follow", "https://a.example/", "--keep", "--log-level=info", "--log-format", "json")
-	if c.code != 0 || !c.keep || !slices.Equal(c.args, []string{"https://a.example/"}) || !strings.Contains(c.stderr, `"msg":"an info","n":1,"every":5400000000000`) {
+	if c.code != 0 || !c.keep || !slices.Equal(c.args, []string{"https://a.example/"}) || !strings.Contains(c.stderr, `"msg":"an info","n":1,"every":"1h30m"`) {
 		t.Errorf("%+v", c)
 	}
 	if c = called(nil, "follow", "--", "--keep"); c.code != 0 || c.keep || !slices.Equal(c.args, []string{"--keep"}) {

@@ -21,15 +21,14 @@ func newLogger(w io.Writer, level, format string) *slog.Logger {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo
 	}
-	o := &slog.HandlerOptions{Level: l}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	o.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+	o := &slog.HandlerOptions{Level: l, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration {
 			a.Value = slog.StringValue(FormatDuration(a.Value.Duration()))
 		}
 		return a
+	}}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
 }

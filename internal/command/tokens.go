@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"strings"
@@ -16,15 +15,13 @@ func ReadTokens(option, path string) ([]string, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", option, err)
 	}
-	defer f.Close()
 	var tokens []string
-	s := bufio.NewScanner(f)
-	for s.Scan() {
-		token := strings.TrimSpace(s.Text())
+	for token := range strings.Lines(string(text)) {
+		token = strings.TrimSpace(token)
 		switch {
 		case token == "" || token[0] == '#':
 		case len(token) < shortestToken || strings.ContainsAny(token, " \t"):
@@ -32,9 +29,6 @@ func ReadTokens(option, path string) ([]string, error) {
 		default:
 			tokens = append(tokens, token)
 		}
-	}
-	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("--%s %s: %w", option, path, err)
 	}
 	if len(tokens) == 0 {
 		return nil, fmt.Errorf("--%s %s: the file has no token", option, path)
