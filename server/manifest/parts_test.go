@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -578,6 +579,39 @@ func TestLostPartIsMadeAgain(t *testing.T) {
 	r.now = r.now.Add(time.Hour)
 	r.write()
 	r.check("altered")
+}
+
+// The compressed copies of a part are made again when they are lost, or when a new process finds them damaged.
+func TestLostSiblingIsMadeAgain(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 500)
+	r.write()
+	for what, spoil := range map[string]func(string) error{
+		"removed": os.Remove,
+		"emptied": func(f string) error { return os.Truncate(f, 0) },
+		"cut": func(f string) error {
+			return errors.Join(os.Truncate(f, 100), os.Chtimes(f, time.Time{}, time.Now().Add(time.Hour)))
+		},
+	} {
+		for _, ext := range []string{".gz", ".zst"} {
+			file := filepath.Join(r.dir, strings.TrimPrefix(r.head().Whole.Parts[2].URL, base))
+			before := r.text(file)
+			r.must(spoil(file + ext))
+			if what != "removed" { // only a new process looks at what is in the directory
+				r.open(100)
+			}
+			if r.write() {
+				t.Errorf("%s %s: the index was written", what, ext)
+			}
+			clear(r.checked)
+			r.check(what + ext)
+			left, err := os.Stat(file + ext)
+			r.must(err)
+			if part, err := os.Stat(file); err != nil || left.ModTime().After(part.ModTime()) || r.text(file) != before {
+				t.Errorf("%s %s: the part is of %v, its copy of %v, %v", what, ext, part.ModTime(), left.ModTime(), err)
+			}
+		}
+	}
 }
 
 // A part is served for ever, in the content coding that a client prefers, and not once it is gone.
