@@ -32,7 +32,7 @@ func TestEdits(t *testing.T) {
 	if err := edit(t.Context(), 300, 3, &out); err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 5 {
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 7 {
 		t.Errorf("%d lines:\n%s", n, &out)
 	}
 }
