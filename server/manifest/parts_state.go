@@ -27,6 +27,7 @@ type wholeNote struct {
 	Config  string          // hash of what a part depends on besides its entries
 	Cursor  protocol.Cursor // of the index
 	Items   int             // of the site
+	Newest  []string        // URLs of the index's own items
 	Changed []protocol.Part // change parts, oldest first; here and in the other notes without URL
 	Quiet   string          // value of journal.QuietNote at Full
 	Full    time.Time       // when everything was compared last
