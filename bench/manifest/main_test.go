@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +24,18 @@ func TestSidesAgree(t *testing.T) {
 	}
 	if got, err := readTheirs(&ours); got != n || err != nil {
 		t.Errorf("theirs: %d items, %v", got, err)
+	}
+}
+
+// One compressed list costs a small part of a request for each page.
+func TestHeads(t *testing.T) {
+	var out bytes.Buffer
+	if err := heads(t.Context(), 50, &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 8 || !strings.HasSuffix(lines[7], " 43.5 %") {
+		t.Errorf("%d lines:\n%s", len(lines), &out)
 	}
 }
 
