@@ -77,7 +77,7 @@ type pass struct {
 	gone bool // a URL was withdrawn: what is not named any more is removed at once
 	more bool // a fold has not ended
 
-	changed, latest []protocol.Item // what changed last, and what a rebuild found with the latest dates, latest first
+	latest []protocol.Item // those with the latest dates of what has changed, or of all after a rebuild, latest first
 }
 
 // A dirt says whether a page part is to be rewritten.
@@ -296,9 +296,8 @@ func (p *pass) touched(ctx context.Context, after protocol.Cursor) (*touchedSet,
 		}
 		t.gone = append(t.gone, dead)
 	}
-	p.changed = nil
 	for _, it := range t.items {
-		p.changed = addLatest(p.changed, it)
+		p.latest = addLatest(p.latest, it)
 	}
 	slices.SortFunc(t.items, func(a, b protocol.Item) int { return protocol.Compare(a.URL, b.URL) })
 	slices.SortFunc(t.gone, func(a, b protocol.Tombstone) int { return protocol.Compare(a.URL, b.URL) })
@@ -515,6 +514,7 @@ func (p *pass) rebuild(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	p.latest = nil
 	pages, err := p.cut(ctx, func(yield func(protocol.Item, error) bool) {
 		for it, err := range p.between("", "") {
 			p.latest = addLatest(p.latest, it)
@@ -530,19 +530,15 @@ func (p *pass) rebuild(ctx context.Context) (err error) {
 	return err
 }
 
-// newest returns the items of the index itself, in order: those that have changed since the last one, then those of the
-// last one, then those with the latest dates.
+// newest returns the items of the index itself, in order: those that have changed since the last one, or those with the
+// latest dates after a rebuild, and then those of the last one.
 func (p *pass) newest() (items []protocol.Item, err error) {
 	var urls []string
-	for _, it := range p.changed {
-		urls = append(urls, it.URL)
-	}
-	urls = append(urls, p.was.Newest...)
 	for _, it := range p.latest {
 		urls = append(urls, it.URL)
 	}
 	p.now.Newest = nil
-	for _, url := range urls {
+	for _, url := range append(urls, p.was.Newest...) {
 		if len(items) == newestItems {
 			break
 		}
