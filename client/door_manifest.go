@@ -123,16 +123,13 @@ type manifestDoor struct {
 	schedule *schedule
 	known    fetch.Validators // of the manifest last read to its end
 	spool    partSpool
-
-	// doubtful says that the site may have numbered other changes anew, as after it was restored from a backup: then its
-	// change parts do not lead on from our cursor.
-	doubtful bool
 }
 
 // take emits the manifest as a snapshot, if it is new; or, if the site answers with a part (226) or has a manifest in
 // parts, the changes since the last one. Before the doors are known it only looks for a better one, and leaves the
 // changes to that. With conditional it sends the validators of the last manifest. A stale index is requested once more,
-// past all caches; if that is stale too, take waits for the next poll, and reads the whole site at the next news.
+// past all caches; if that is stale too, take waits for the next poll. If it was behind the caller's cursor, the cursor is
+// doubtful from then on.
 func (d *manifestDoor) take(ctx context.Context, conditional bool) error {
 	begun, stale := time.Now(), new(staleError)
 	err := d.read(ctx, conditional, false)
@@ -142,9 +139,12 @@ func (d *manifestDoor) take(ctx context.Context, conditional bool) error {
 	if !errors.As(err, &stale) {
 		return err
 	}
-	d.doubtful = d.doubtful || stale.behind
 	if d.schedule.progress.Before(begun) {
 		d.schedule.postpone()
+	}
+	if stale.behind && !d.doubtful {
+		d.doubtful = true
+		return cmp.Or(d.emit(Step{Cursor: d.cursor, Door: Manifest, As: protocol.AsMeta}), err)
 	}
 	return err
 }
@@ -159,7 +159,7 @@ func (d *manifestDoor) read(ctx context.Context, conditional, fresh bool) (err e
 	h := w.header()
 	if conditional {
 		maps.Copy(h, d.known.Header())
-		if d.known.ETag != "" && !d.cursor.IsZero() && w.filter.IsZero() {
+		if d.known.ETag != "" && !d.cursor.IsZero() && w.filter.IsZero() && !d.doubtful {
 			h.Set("A-IM", "feed") // RFC 3229: the changes since then are enough
 		}
 	}
@@ -199,7 +199,7 @@ func (d *manifestDoor) read(ctx context.Context, conditional, fresh bool) (err e
 			switch {
 			case err != nil:
 				return err
-			case opening && head.Cursor.Epoch == d.cursor.Epoch && d.doors.best(exists) != Manifest:
+			case opening && head.Cursor.Epoch == d.cursor.Epoch && !d.doubtful && d.doors.best(exists) != Manifest:
 				return nil // that door has the news
 			case !news:
 				d.took(validators)
@@ -275,7 +275,7 @@ func (p *steps) end(head protocol.Manifest, from fetch.Validators, skipped int) 
 	// The answer to a query names all that matches, so it is whole though it is less than the site.
 	p.s.Skipped, p.s.Cursor, p.s.Whole = skipped-p.skipped, head.Cursor, !p.part && (head.Complete || d.want.asksSite() && d.want.filter.Since.IsZero())
 	p.s.ETag, p.s.LastModified = from.ETag, from.LastModified
-	d.cursor = head.Cursor
+	d.cursor, d.doubtful = head.Cursor, d.doubtful && p.part
 	d.want.stated(head)
 	d.took(from)
 	return p.emit()
@@ -305,7 +305,7 @@ func (d *manifestDoor) took(validators fetch.Validators) {
 	d.renewed()
 }
 
-// isNews reports whether the manifest's cursor differs from the caller's. It is an error if it is older, if
+// isNews reports whether the manifest's cursor differs from the caller's, or that is doubtful. It is an error if it is older, if
 // it is the same while a snapshot is needed, or if a part of a manifest does not continue from the caller's
 // cursor.
 func (d *manifestDoor) isNews(head protocol.Manifest, part bool) (bool, error) {
@@ -320,5 +320,5 @@ func (d *manifestDoor) isNews(head protocol.Manifest, part bool) (bool, error) {
 		return false, fmt.Errorf("manifest has cursor %v, which is not later than ours, %v", head.Cursor, d.cursor)
 	}
 	d.want.stated(head)
-	return head.Cursor != d.cursor, nil
+	return head.Cursor != d.cursor || d.doubtful, nil
 }

@@ -93,7 +93,6 @@ func (d *manifestDoor) readParts(ctx context.Context, index protocol.Manifest, f
 	if err := d.spool.remove(); err != nil {
 		w.src.Log.Warn("stored parts of a manifest are not removed", "reason", err)
 	}
-	d.doubtful = false
 	return s.end(index, from, 0)
 }
 

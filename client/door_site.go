@@ -93,7 +93,7 @@ func (d *archiveDoor) read(ctx context.Context, at Door, u, known string, hash p
 		}
 	}
 	d.tag = file.etag
-	d.resync, d.noArchive = false, false
+	d.resync, d.noArchive, d.doubtful = false, false, false
 	d.schedule.renew()
 	return p.end(a.cursor, true)
 }

@@ -66,7 +66,7 @@ func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
 	}
 	src := ask.src
 	table := []*doorState{{door: Stream, shut: src.NoStream}, {door: Changes, shut: src.NoChanges}}
-	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero(), lost: !src.Once && !cursor.IsZero()}
+	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero(), doubtful: src.Doubtful, lost: !src.Once && !cursor.IsZero()}
 	want, next := &selection{fetcher: ask, pos: p, filter: src.Filter}, &schedule{src: src}
 	archives := &archiveDoor{p, want, next, ""}
 	return &follower{p, want,
@@ -140,7 +140,7 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		return Manifest, f.manifest.take(ctx, false)
 	}
 	door, due, now := Manifest, f.manifest.schedule.due, time.Now()
-	if !f.cursor.IsZero() { // the other doors need a cursor to start from
+	if !f.cursor.IsZero() && !f.doubtful { // the other doors need a cursor to start from
 		if now.Before(due) || f.doors.best(works) != Manifest {
 			door = f.doors.best(isOpen)
 		}
@@ -163,7 +163,7 @@ func (f *follower) use(ctx context.Context, door Door) (Door, error) {
 		return door, f.messages.stream(ctx)
 	case door == Changes:
 		return door, f.messages.changes(ctx)
-	case f.resync, f.want.form() == protocol.AsSite && !f.cursor.IsZero() && f.want.offer != nil && f.want.offer.Site != "":
+	case f.resync, f.want.form() == protocol.AsSite && !f.doubtful && !f.cursor.IsZero() && f.want.offer != nil && f.want.offer.Site != "":
 		return door, f.archives.get(ctx)
 	}
 	return door, f.manifest.take(ctx, true)

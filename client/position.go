@@ -14,6 +14,7 @@ type position struct {
 	head      protocol.Cursor // the site's head, as last stated
 	resync    bool            // a snapshot is needed before anything else
 	noArchive bool            // that snapshot is not available as an archive
+	doubtful  bool            // a snapshot is needed at the next news, and until then only the manifest is read: see Source.Doubtful
 	lost      bool            // no Step has been emitted since the cursor was stored, or the door failed
 	yield     func(Step, error) bool
 }
@@ -63,7 +64,7 @@ func (p *position) renewed() {
 }
 
 func (p *position) emit(s Step) error {
-	p.lost, s.Discovery = false, p.doors.site.discovery
+	p.lost, s.Discovery, s.Doubtful = false, p.doors.site.discovery, p.doubtful
 	if !p.yield(s, nil) {
 		return errStop
 	}

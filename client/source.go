@@ -106,6 +106,11 @@ type Source struct {
 	// stated them: a manifest that is unchanged is not sent again.
 	ETag, LastModified string
 
+	// Doubtful says that the site may have numbered other changes anew since the cursor, as the last Step stated: the
+	// index of a manifest in parts was behind the cursor, as it is after the site was restored from a backup. Then the
+	// next manifest that is not behind the cursor is read whole, and no other door is used before.
+	Doubtful bool
+
 	// MaxManifest bounds a manifest, in bytes without content coding, and the
 	// parts that are fetched of one in parts. Zero means DefaultMaxManifest.
 	MaxManifest int64

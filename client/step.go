@@ -37,6 +37,9 @@ type Step struct {
 	// arriving, and where a site states none: then keep the stored cursor.
 	Cursor protocol.Cursor
 
+	// Doubtful is for Source.Doubtful: store it with the cursor. A Step without Changes may be the first that states it.
+	Doubtful bool
+
 	// ETag and LastModified are those of the manifest whose last Step this is, for
 	// Source.ETag; empty where it has none.
 	ETag, LastModified string

@@ -206,7 +206,8 @@
 // names them. Its tombstone stays. What caches and readers already have cannot be recalled.
 //
 // An index has at most [MaxIndex] bytes and names at most 100,000 parts of at most
-// [MaxPart] bytes; all change parts together have at most [MaxChanged] bytes and
+// [MaxPart] bytes. With URLs of usual length its bytes end first, at about 37,000 parts,
+// or 150 million items: a reader has the whole index in memory. All change parts together have at most [MaxChanged] bytes and
 // [MaxChangedItems] entries. Whatever breaks these rules is an error that says why,
 // for the whole read: an index that cannot be used is never read as one that has no
 // p:whole, and no entry of a part is skipped. An index of two page parts:

@@ -29,7 +29,7 @@ var ErrPart = errors.New("not the content that the index names")
 
 // A Part is one file of a manifest in parts.
 type Part struct {
-	URL    string // canonical, below the directory of the manifest
+	URL    string `json:"-"` // canonical, below the directory of the manifest
 	After  uint64 // of a change part: it has every URL touched in (After, Seq]
 	Seq    uint64 // the part is as of this change
 	Items  int    // number of entries: items and tombstones

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/manifest"
@@ -43,7 +44,8 @@ func edit(ctx context.Context, n, edits int, out io.Writer) error {
 	if err := j.EndBaseline(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-9s %8s %12s %12s %12s %12s %12s\n", "", "edits", "CPU ms", "wall ms", "worst ms", "MB written", "MB on disk")
+	var whole int64 // bytes of the one file, compressed
+	fmt.Fprintf(out, "%-9s %8s %12s %12s %12s %12s %12s %12s\n", "", "edits", "CPU ms", "worst CPU", "wall ms", "worst wall", "MB written", "MB on disk")
 	for _, side := range []struct {
 		name         string
 		parts, edits int
@@ -53,17 +55,17 @@ func edit(ctx context.Context, n, edits int, out io.Writer) error {
 			return err
 		}
 		row := func(what string, edits int, work func() error) error {
-			var worst time.Duration
+			var worst, worstCPU time.Duration
 			cpu, wrote, begin := cost.Processor(), written(), time.Now()
 			for range edits {
-				one := time.Now()
+				one, used := time.Now(), cost.Processor()
 				if err := work(); err != nil {
 					return err
 				}
-				worst = max(worst, time.Since(one))
+				worst, worstCPU = max(worst, time.Since(one)), max(worstCPU, cost.Processor()-used)
 			}
 			each := 1 / float64(edits)
-			fmt.Fprintf(out, "%-9s %8s %12.1f %12.1f %12.0f %12.2f %12.0f\n", side.name, what, (cost.Processor()-cpu).Seconds()*1e3*each,
+			fmt.Fprintf(out, "%-9s %8s %12.1f %12.0f %12.1f %12.0f %12.2f %12.0f\n", side.name, what, (cost.Processor()-cpu).Seconds()*1e3*each, worstCPU.Seconds()*1e3,
 				time.Since(begin).Seconds()*1e3*each, worst.Seconds()*1e3, float64(written()-wrote)/1e6*each, float64(onDisk(filepath.Dir(s.Path)))/1e6)
 			return nil
 		}
@@ -74,6 +76,14 @@ func edit(ctx context.Context, n, edits int, out io.Writer) error {
 		if err := row("first", 1, write); err != nil {
 			return err
 		}
+		if side.parts == 0 {
+			if whole, err = gzipped(s.Path); err != nil {
+				return err
+			}
+		} else if err := sent(out, "first contact", s.Path, protocol.Cursor{}, whole); err != nil {
+			return err
+		}
+		first := j.Head()
 		next := 0
 		if err := row(fmt.Sprint(side.edits), side.edits, func() error {
 			next++
@@ -86,8 +96,82 @@ func edit(ctx context.Context, n, edits int, out io.Writer) error {
 		}); err != nil {
 			return err
 		}
+		if side.parts > 0 {
+			if err := sent(out, fmt.Sprint("update after ", side.edits, " edits"), s.Path, first, whole); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// sent prints the bytes that a reader with this cursor receives of a manifest in parts: the index, uncompressed and
+// compressed, and the compressed parts.
+func sent(out io.Writer, what, path string, at protocol.Cursor, whole int64) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf"})
+	if err != nil {
+		return err
+	}
+	need := m.Whole.Changed
+	if !m.Whole.Covers(at) {
+		need = append(need, m.Whole.Parts...)
+	}
+	index, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	packed, err := gzipped(path)
+	if err != nil {
+		return err
+	}
+	var parts int64
+	for _, p := range need {
+		if p.Seq <= at.Seq && p.After > 0 {
+			continue
+		}
+		name := filepath.Join(filepath.Dir(path), strings.TrimPrefix(p.URL, base))
+		info, err := os.Stat(name + ".gz")
+		if err != nil { // a short part has no compressed copy
+			info, err = os.Stat(name)
+		}
+		if err != nil {
+			return err
+		}
+		parts += info.Size()
+	}
+	ratio := func(index int64) float64 { return 100 * float64(index+parts) / float64(whole) }
+	fmt.Fprintf(out, "%s: an index of %d bytes (%d compressed) and %d bytes of compressed parts: %.2f %% (%.2f %%) of the %d bytes of one file, compressed\n",
+		what, index.Size(), packed, parts, ratio(index.Size()), ratio(packed), whole)
+	return nil
+}
+
+// gzipped returns the length of a file, compressed.
+func gzipped(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var n counted
+	z := coding.NewGzip(&n)
+	if _, err := io.Copy(z, f); err != nil {
+		return 0, err
+	}
+	err = z.Close()
+	return int64(n), err
+}
+
+// counted counts the bytes written to it.
+type counted int64
+
+func (n *counted) Write(b []byte) (int, error) {
+	*n += counted(len(b))
+	return len(b), nil
 }
 
 // written returns the bytes that this process has written so far; 0 where the system does not say.

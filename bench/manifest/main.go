@@ -4,6 +4,7 @@
 //	go run ./bench/manifest            # one million items
 //	go run ./bench/manifest -n 100000  # a shorter run
 //	go run ./bench/manifest -edits 300 # what an edit costs in a manifest of one file, and in parts
+//	go run ./bench/manifest -heads 249 # bytes of a HEAD for each page, and of the forms that list them all
 //
 // Rounds are interleaved, and the best of each side counts: other load on the machine can only slow a round
 // down. Peak memory is measured in processes that do nothing else.
@@ -33,6 +34,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	n := flags.Int("n", 1_000_000, "items")
 	rounds := flags.Int("rounds", 3, "rounds of each measurement")
 	edits := flags.Int("edits", 0, "instead, measure this many edits, the manifest being written after each")
+	pages := flags.Int("heads", 0, "instead, compare the bytes of so many HEAD requests with those of one request for a list")
 	only := flags.String("only", "", "internal: measure only the memory of one side: read or write")
 	file := flags.String("file", "", "internal: manifest that -only reads")
 	if err := flags.Parse(args); err != nil {
@@ -43,6 +45,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *edits > 0 {
 		return edit(ctx, *n, *edits, out)
+	}
+	if *pages > 0 {
+		return heads(ctx, *pages, out)
 	}
 	if *only != "" {
 		return alone(*only, *file, *n, out)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -26,13 +27,25 @@ func TestSidesAgree(t *testing.T) {
 	}
 }
 
+// One compressed list costs a small part of a request for each page.
+func TestHeads(t *testing.T) {
+	var out bytes.Buffer
+	if err := heads(t.Context(), 50, &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 8 || !strings.HasSuffix(lines[7], " 43.5 %") {
+		t.Errorf("%d lines:\n%s", len(lines), &out)
+	}
+}
+
 // The bench of edits runs to its end.
 func TestEdits(t *testing.T) {
 	var out bytes.Buffer
 	if err := edit(t.Context(), 300, 3, &out); err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 5 {
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 7 {
 		t.Errorf("%d lines:\n%s", n, &out)
 	}
 }

@@ -197,6 +197,7 @@ type Source struct {
 	Parent uint64 // the sitemap index that names it
 
 	Cursor             protocol.Cursor // ManifestRDF
+	Doubtful           bool            // Cursor may belong to changes that the site has lost, see client.Source
 	Door               string          // the door that delivered last
 	As                 protocol.Form   // the form requested last, empty if none was
 	Why                string          // why that form

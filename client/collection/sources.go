@@ -62,10 +62,13 @@ func codeSource(x *record.Codec, s *Source) {
 	x.Count(&s.Doomed)
 	x.Time(&s.Since)
 	x.Bytes(&s.Rhythm)
-	if x.More(s.As != "") { // absent in states of earlier versions
+	if x.More(s.As != "" || s.Doubtful) { // absent in states of earlier versions
 		x.Text((*string)(&s.As))
 		x.Clipped(&s.Why, maxFault)
-		if s.As == "" {
+		if x.More(s.Doubtful) { // absent likewise
+			x.Bool(&s.Doubtful)
+		}
+		if s.As == "" && !s.Doubtful {
 			x.In.Fail()
 		}
 	}
@@ -201,7 +204,7 @@ func (u *update) source(s Source) (err error) {
 		if !parseSource(key, raw, &old) {
 			return record.Damaged(sourcesBucket, key)
 		}
-		s.Site, s.Kind, s.URL, s.Cursor, s.Door, s.Held, s.Doomed = old.Site, old.Kind, old.URL, old.Cursor, old.Door, old.Held, old.Doomed
+		s.Site, s.Kind, s.URL, s.Cursor, s.Doubtful, s.Door, s.Held, s.Doomed = old.Site, old.Kind, old.URL, old.Cursor, old.Doubtful, old.Door, old.Held, old.Doomed
 		if s.Kind == ManifestRDF {
 			s.ETag, s.LastModified, s.Digest = old.ETag, old.LastModified, old.Digest
 		}
@@ -230,7 +233,7 @@ func (u *update) stand(s *Source, step *client.Step, a *Applied) error {
 		s.Door = string(step.Door)
 	}
 	if !step.Cursor.IsZero() && !stale {
-		s.Cursor = step.Cursor
+		s.Cursor, s.Doubtful = step.Cursor, step.Doubtful
 	}
 	if step.Door != "" && (s.Cursor != old.Cursor || step.Whole) {
 		s.Polled, s.Changed, s.Status, s.Fails, s.Fault = u.now, u.now, http.StatusOK, 0, ""
@@ -242,7 +245,7 @@ func (u *update) stand(s *Source, step *client.Step, a *Applied) error {
 		if err := u.countWhole(s.ID); err != nil {
 			return err
 		}
-	} else if s.Door == old.Door && s.Cursor == old.Cursor && s.ETag == old.ETag && s.LastModified == old.LastModified {
+	} else if s.Door == old.Door && s.Cursor == old.Cursor && s.Doubtful == old.Doubtful && s.ETag == old.ETag && s.LastModified == old.LastModified {
 		return nil
 	}
 	return u.sources.put(s)

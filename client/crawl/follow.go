@@ -164,7 +164,7 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 	case f.once, !s.Digest.IsZero() && s.Digest != under: // pages that earlier rules refused were not stored
 		cursor = protocol.Cursor{}
 	}
-	from.Once = f.once
+	from.Once, from.Doubtful = f.once, s.Doubtful
 	current := false
 	note := func(announced bool) {
 		work.Lock()
@@ -270,7 +270,7 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 		}
 		if !step.Cursor.IsZero() {
 			over = 0
-			s.Cursor = step.Cursor
+			s.Cursor, s.Doubtful = step.Cursor, step.Doubtful
 		}
 		described = cmp.Or(step.Discovery, described)
 		if step.ETag != "" || step.LastModified != "" {

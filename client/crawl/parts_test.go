@@ -209,6 +209,62 @@ func TestRunReadsManifestInParts(t *testing.T) {
 	})
 }
 
+// A site and its state are restored together from a backup, so that its index falls behind the cursor of the crawler and
+// then passes it with other changes. The crawler ends between the two, and has the restored pages all the same.
+func TestRunFollowsRestoredSite(t *testing.T) {
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 16, Pages: 1})
+		defer w.Close()
+		s := numbered(w, 25)
+		s.Put("/", "<title>No links</title>")
+		m := newPartedManifest(t, s.Origin)
+		s.Handler = m.serve
+		publish := func(n int, body string) {
+			s.Put(nth(n), page(body))
+			pages := map[string]string{}
+			for i := range 25 {
+				pages[nth(i)], _ = s.Body(nth(i))
+			}
+			m.publish(pages)
+		}
+		run := func() {
+			t.Helper()
+			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 1})
+			defer col.Close()
+			c.Temp, c.ManifestEvery = dir, time.Minute
+			runFor(t, c, 20*time.Minute, nil)
+			time.Sleep(time.Minute)
+		}
+		publish(0, "first")
+		run()
+		backup := maps.Clone(m.files)
+		before, _ := s.Body(nth(3))
+		items, whole := m.items, *m.whole
+		whole.Changed = slices.Clone(whole.Changed)
+		publish(3, "lost with the disk")
+		run()
+		s.Put(nth(3), before)
+		m.items, m.whole, m.files = items, &whole, backup
+		run()
+		publish(4, "after the restoration")
+		publish(5, "after the restoration")
+		m.requests()
+		run()
+		if _, pages, _ := m.requests(); pages != len(m.whole.Parts) {
+			t.Errorf("%d of %d page parts were requested", pages, len(m.whole.Parts))
+		}
+		col := open(t, dir)
+		defer col.Close()
+		for _, n := range []int{3, 4, 5} {
+			body, _ := s.Body(nth(n))
+			if is, _, err := col.Page(s.Origin + nth(n)); err != nil || is.Digest != protocol.Sum([]byte(body)) {
+				t.Errorf("page %d is %+v, %v", n, is, err)
+			}
+		}
+	})
+}
+
 // A part is missing when a site is met for the first time. The site is known to have a manifest, which is soon read again.
 func TestRunWaitsForMissingPart(t *testing.T) {
 	dir := scratch(t)

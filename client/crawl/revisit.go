@@ -191,7 +191,7 @@ func (r *revisits) demands(pass *fresh.Planning) demanders {
 		}
 	}
 	for id, st := range r.sites.byID {
-		x := special{collection.Site{ID: id}, fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.sources.listens()}}
+		x := special{collection.Site{ID: id}, fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.sources.listens(), Parted: st.parted}}
 		if x.terms.Manifest {
 			heard := believed(st)
 			x.terms.Precision, x.terms.Recall = r.manifests.Precision(&heard.Signal), r.manifests.Recall(&heard.Signal)

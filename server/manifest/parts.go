@@ -26,7 +26,6 @@ const (
 	mostFolded  = 64               // page parts that one pass rewrites for a fold
 	foldTime    = time.Second / 2  // after which a fold is left to the next pass
 	newestItems = 15               // items of the index itself, for feed readers
-	newestAmong = 60               // changes among which they are
 	quietEvery  = time.Hour        // the shortest time between rebuilds for what no change tells
 	oldChanged  = 10 * time.Minute // how long a change part stays that no index names any more
 	oldPages    = 6 * time.Hour    // how long a page part does
@@ -77,6 +76,8 @@ type pass struct {
 	now  partsState
 	gone bool // a URL was withdrawn: what is not named any more is removed at once
 	more bool // a fold has not ended
+
+	latest []protocol.Item // those with the latest dates of what has changed, or of all after a rebuild, latest first
 }
 
 // A dirt says whether a page part is to be rewritten.
@@ -113,7 +114,7 @@ func (s *Snapshot) partsDraft(ctx context.Context, j *journal.Journal, v *journa
 		return nil, false, err
 	}
 	p.now.Config, p.now.Cursor = p.config, p.at
-	items, err := p.newest(ctx)
+	items, err := p.newest()
 	if err != nil {
 		return nil, false, err
 	}
@@ -294,6 +295,9 @@ func (p *pass) touched(ctx context.Context, after protocol.Cursor) (*touchedSet,
 			t.withdrawn = append(t.withdrawn, dead.URL)
 		}
 		t.gone = append(t.gone, dead)
+	}
+	for _, it := range t.items {
+		p.latest = addLatest(p.latest, it)
 	}
 	slices.SortFunc(t.items, func(a, b protocol.Item) int { return protocol.Compare(a.URL, b.URL) })
 	slices.SortFunc(t.gone, func(a, b protocol.Tombstone) int { return protocol.Compare(a.URL, b.URL) })
@@ -510,7 +514,15 @@ func (p *pass) rebuild(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	pages, err := p.cut(ctx, p.between("", ""))
+	p.latest = nil
+	pages, err := p.cut(ctx, func(yield func(protocol.Item, error) bool) {
+		for it, err := range p.between("", "") {
+			p.latest = addLatest(p.latest, it)
+			if !yield(it, err) {
+				return
+			}
+		}
+	})
 	p.now.pages = pages
 	for i := range pages {
 		p.now.Items += pages[i].Items
@@ -518,33 +530,38 @@ func (p *pass) rebuild(ctx context.Context) (err error) {
 	return err
 }
 
-// newest returns the items that changed last, in order.
-func (p *pass) newest(ctx context.Context) (items []protocol.Item, err error) {
-	after := p.j.Floor()
-	if after.Epoch != p.at.Epoch || after.Seq >= p.at.Seq {
-		return nil, nil
+// newest returns the items of the index itself, in order: those that have changed since the last one, or those with the
+// latest dates after a rebuild, and then those of the last one.
+func (p *pass) newest() (items []protocol.Item, err error) {
+	var urls []string
+	for _, it := range p.latest {
+		urls = append(urls, it.URL)
 	}
-	if p.at.Seq > newestAmong {
-		after.Seq = max(after.Seq, p.at.Seq-newestAmong)
-	}
-	changes, err := p.j.Read(ctx, after, int(p.at.Seq-after.Seq))
-	if errors.Is(err, protocol.ErrTooOld) {
-		return nil, nil
-	}
-	seen := make(map[string]bool)
-	for _, c := range slices.Backward(changes) {
-		if seen[c.Item.URL] || len(items) == newestItems {
-			continue
+	p.now.Newest = nil
+	for _, url := range append(urls, p.was.Newest...) {
+		if len(items) == newestItems {
+			break
 		}
-		seen[c.Item.URL] = true
-		e, ok, err := p.v.Get(c.Item.URL)
+		e, ok, err := p.v.Get(url)
 		if err != nil {
 			return nil, err
 		}
-		if ok && p.s.isPublic(c.Item.URL) {
-			items = append(items, e.Item)
+		if ok && p.s.isPublic(url) && !slices.Contains(p.now.Newest, url) {
+			items, p.now.Newest = append(items, e.Item), append(p.now.Newest, url)
 		}
 	}
 	slices.SortFunc(items, func(a, b protocol.Item) int { return protocol.Compare(a.URL, b.URL) })
-	return items, err
+	return items, nil
+}
+
+// addLatest adds an item to a list of those with the latest dates, latest first, as long as an index has.
+func addLatest(list []protocol.Item, it protocol.Item) []protocol.Item {
+	if n := len(list); n == newestItems {
+		if !it.Modified.After(list[n-1].Modified) {
+			return list
+		}
+		list = list[:n-1]
+	}
+	i, _ := slices.BinarySearchFunc(list, it, func(a, b protocol.Item) int { return b.Modified.Compare(a.Modified) })
+	return slices.Insert(list, i, it)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -59,7 +58,8 @@ func siblings(name string) []string { return []string{name + ".zst", name + ".gz
 
 func (f *partFiles) path(name string) string { return filepath.Join(f.dir, name) }
 
-// open makes the directory, and lists it unless it is as it was left. Temporary files of a killed writer are removed.
+// open makes the directory, and lists it unless it is as it was left. Temporary files of a killed writer are removed, and
+// lost or damaged siblings are made again.
 func (f *partFiles) open(dir string) error {
 	if dir != f.dir {
 		f.dir, f.sizes = dir, nil
@@ -90,14 +90,24 @@ func (f *partFiles) list() error {
 		switch name := e.Name(); {
 		case !e.Type().IsRegular():
 		case isPart(name):
-			if info, err := e.Info(); err == nil {
-				f.sizes[name] = info.Size()
+			info, err := e.Info()
+			if err != nil {
+				continue
+			}
+			f.sizes[name] = info.Size()
+			if err := f.mend(name, info); err != nil {
+				return err
 			}
 		case strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp"):
 			os.Remove(f.path(name)) // on failure the next process tries again
 		}
 	}
-	return nil
+	if f.made == nil {
+		return nil
+	}
+	err = f.sync()
+	f.made = nil
+	return err
 }
 
 // mtimeOf returns the mtime of a directory, which moves when a file in it comes or goes.
@@ -126,40 +136,58 @@ func (f *partFiles) put(name string, b []byte, known bool) error {
 			return nil
 		}
 	}
-	f.made = append(f.made, name)
-	if len(b) >= web.LeastCoded {
-		if err := f.write(name+".zst", func(w io.Writer) error {
-			_, err := w.Write(f.zstd.Pack(b))
-			return err
-		}); err != nil {
-			return err
-		}
-		if err := f.write(name+".gz", func(w io.Writer) error {
-			z := coding.NewGzip(w)
-			_, err := z.Write(b)
-			return errors.Join(err, z.Close())
-		}); err != nil {
-			return err
-		}
+	err := f.pack(name, b)
+	if err == nil {
+		err = f.write(name, b)
 	}
-	err := f.write(name, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
 	if err == nil {
 		f.sizes[name] = int64(len(b))
 	}
 	return err
 }
 
+// pack writes the siblings of a part.
+func (f *partFiles) pack(name string, b []byte) error {
+	f.made = append(f.made, name)
+	if len(b) < web.LeastCoded {
+		return nil
+	}
+	var gz bytes.Buffer
+	z := coding.NewGzip(&gz)
+	z.Write(b) // to memory: neither fails
+	z.Close()
+	return errors.Join(f.write(name+".zst", f.zstd.Pack(b)), f.write(name+".gz", gz.Bytes()))
+}
+
+// mend writes the siblings of a part again, unless they are there and not empty, and none was written after the part.
+func (f *partFiles) mend(name string, part fs.FileInfo) error {
+	lost, copies := false, siblings(name)[:2]
+	for _, x := range copies {
+		info, err := os.Stat(f.path(x))
+		lost = lost || err != nil || info.Size() == 0 || info.ModTime().After(part.ModTime())
+	}
+	if !lost || part.Size() < web.LeastCoded {
+		return nil
+	}
+	b, err := os.ReadFile(f.path(name))
+	if err != nil || fileName(protocol.Sum(b)) != name { // the part is damaged, too
+		return err
+	}
+	err = f.pack(name, b)
+	for _, x := range copies {
+		err = errors.Join(err, os.Chtimes(f.path(x), time.Time{}, part.ModTime()))
+	}
+	return err
+}
+
 // write writes a file whole, to be made durable by sync.
-func (f *partFiles) write(name string, content func(io.Writer) error) error {
+func (f *partFiles) write(name string, b []byte) error {
 	tmp, err := os.CreateTemp(f.dir, "."+name+".*.tmp")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name()) // gone already when all went well
-	err = content(tmp)
+	_, err = tmp.Write(b)
 	if runtime.GOOS != "windows" {
 		err = errors.Join(err, tmp.Chmod(0o644))
 	}

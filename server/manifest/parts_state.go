@@ -27,6 +27,7 @@ type wholeNote struct {
 	Config  string          // hash of what a part depends on besides its entries
 	Cursor  protocol.Cursor // of the index
 	Items   int             // of the site
+	Newest  []string        // URLs of the index's own items
 	Changed []protocol.Part // change parts, oldest first; here and in the other notes without URL
 	Quiet   string          // value of journal.QuietNote at Full
 	Full    time.Time       // when everything was compared last
@@ -98,7 +99,6 @@ func (st *partsState) store(j *journal.Journal, was *partsState) error {
 		notes[key] = b
 		return err
 	}
-	bare := func(part protocol.Part) protocol.Part { part.URL = ""; return part }
 	for _, name := range was.swept {
 		notes[oldPlace+name] = nil
 	}
@@ -119,16 +119,11 @@ func (st *partsState) store(j *journal.Journal, was *partsState) error {
 	for _, x := range st.pages {
 		if key := pageKey(x.First); before[x.First] == x.Part {
 			delete(notes, key)
-		} else if err := note(key, bare(x.Part)); err != nil {
+		} else if err := note(key, x.Part); err != nil {
 			return err
 		}
 	}
-	whole := st.wholeNote
-	whole.Changed = slices.Clone(whole.Changed)
-	for i, x := range whole.Changed {
-		whole.Changed[i] = bare(x)
-	}
-	if err := note(wholeKey, whole); err != nil {
+	if err := note(wholeKey, st.wholeNote); err != nil {
 		return err
 	}
 	if st.isNone() {

@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -578,6 +579,102 @@ func TestLostPartIsMadeAgain(t *testing.T) {
 	r.now = r.now.Add(time.Hour)
 	r.write()
 	r.check("altered")
+}
+
+// The compressed copies of a part are made again when they are lost, or when a new process finds them damaged.
+func TestLostSiblingIsMadeAgain(t *testing.T) {
+	r := newRig(t, 100)
+	r.fill(0, 500)
+	r.write()
+	for what, spoil := range map[string]func(string) error{
+		"removed": os.Remove,
+		"emptied": func(f string) error { return os.Truncate(f, 0) },
+		"cut": func(f string) error {
+			return errors.Join(os.Truncate(f, 100), os.Chtimes(f, time.Time{}, time.Now().Add(time.Hour)))
+		},
+	} {
+		for _, ext := range []string{".gz", ".zst"} {
+			file := filepath.Join(r.dir, strings.TrimPrefix(r.head().Whole.Parts[2].URL, base))
+			before := r.text(file)
+			r.must(spoil(file + ext))
+			if what != "removed" { // only a new process looks at what is in the directory
+				r.open(100)
+			}
+			if r.write() {
+				t.Errorf("%s %s: the index was written", what, ext)
+			}
+			clear(r.checked)
+			r.check(what + ext)
+			left, err := os.Stat(file + ext)
+			r.must(err)
+			if part, err := os.Stat(file); err != nil || left.ModTime().After(part.ModTime()) || r.text(file) != before {
+				t.Errorf("%s %s: the part is of %v, its copy of %v, %v", what, ext, part.ModTime(), left.ModTime(), err)
+			}
+		}
+	}
+}
+
+// Feed readers see the newest pages in the index, also of a site whose pages have not changed since it was first scanned,
+// and after another process has taken over.
+func TestIndexHasNewestItems(t *testing.T) {
+	r := newRig(t, 100)
+	dated := func(n, day int) protocol.Item {
+		it := page(n, fmt.Sprint("text of ", n, " on ", day))
+		it.Modified = it.Modified.AddDate(0, 0, day)
+		return it
+	}
+	var steps []journal.Step
+	for n := range 300 {
+		steps = append(steps, create(dated(n, n*7%300)))
+	}
+	r.append(steps...)
+	want := map[string]protocol.Item{}
+	for n := range 300 {
+		if it := dated(n, n*7%300); n*7%300 >= 285 {
+			want[it.URL] = it
+		}
+	}
+	named := func(what string) {
+		t.Helper()
+		r.write()
+		f, err := os.Open(r.path())
+		r.must(err)
+		defer f.Close()
+		got := map[string]protocol.Item{}
+		for m := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"}); ; {
+			rec, err := m.Next()
+			if err == io.EOF {
+				break
+			}
+			r.must(err)
+			got[rec.Item.URL] = rec.Item
+		}
+		if !maps.EqualFunc(got, want, protocol.Item.Equal) {
+			t.Errorf("%s: the index has %d items, %v, want %d, %v", what, len(got), slices.Sorted(maps.Keys(got)), len(want), slices.Sorted(maps.Keys(want)))
+		}
+		r.check(what)
+	}
+	oldest := slices.SortedFunc(maps.Keys(want), func(a, b string) int { return want[a].Modified.Compare(want[b].Modified) })
+	named("first")
+	r.open(100)
+	if r.write() {
+		t.Error("another process wrote the index again")
+	}
+	for n := range 3 { // one of them has an old date, as a restored file has
+		delete(want, oldest[n])
+		it := dated(1000+n, 400-200*n)
+		r.append(create(it))
+		want[it.URL] = it
+		named(fmt.Sprint("new page ", n))
+		r.open(100)
+	}
+	for url := range want {
+		r.forbidden[url] = true
+		r.append(remove(url))
+		delete(want, url)
+		break
+	}
+	named("withdrawn")
 }
 
 // A part is served for ever, in the content coding that a client prefers, and not once it is gone.

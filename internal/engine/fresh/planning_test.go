@@ -136,6 +136,37 @@ func TestManifestThatOmitsChanges(t *testing.T) {
 	}
 }
 
+// A poll of a manifest in parts costs two requests, and no entries of unchanged pages: of a big site it is the cheaper
+// one, and of a small site the dearer.
+func TestManifestInPartsHasItsPrice(t *testing.T) {
+	for _, c := range []struct {
+		pages int
+		costs fresh.Costs
+		whole float64 // cost of the whole manifest
+		parts float64
+	}{
+		{2000, fresh.Costs{Header: 1, Body: 10, Manifest: 1, Entry: .01}, 21, 2},
+		{50, fresh.Costs{Header: 1, Body: 10, Manifest: 1, Entry: .01}, 1.5, 2},
+	} {
+		every := func(costs fresh.Costs, parted bool) float64 {
+			pass := fresh.Planning{Priced: fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Costs: costs, Shortest: time.Hour}, Budget: float64(c.pages) / 10, Pages: c.pages}
+			site := pass.Site(fresh.SiteTerms{Manifest: true, Parted: parted})
+			for _, p := range visitedPages(c.pages, rand.New(rand.NewPCG(69, 70))) {
+				site.Add(p)
+			}
+			return site.Every(pass.Plan().Price)
+		}
+		at := func(cost float64) fresh.Costs { return fresh.Costs{Header: 1, Body: 10, Manifest: cost} }
+		whole, parts := every(c.costs, false), every(c.costs, true)
+		if want := every(at(c.whole), false); math.Abs(whole-want) > want/1e6 {
+			t.Errorf("%d pages, one file: polled every %v days, want %v", c.pages, whole, want)
+		}
+		if want := every(at(c.parts), false); math.Abs(parts-want) > want/1e6 || parts < whole != (c.parts < c.whole) {
+			t.Errorf("%d pages, in parts: polled every %v days, want %v; in one file %v", c.pages, parts, want, whole)
+		}
+	}
+}
+
 // An unknown site is assumed to be like the others; a well-known one is treated by its own record.
 func TestManifestQualityPrior(t *testing.T) {
 	var none, liars fresh.Manifests

@@ -9,8 +9,9 @@ type SiteTerms struct {
 
 	// Manifest says that the site has a manifest, which shows the changed pages at the cost of one request.
 	// Precision is the share of its claims that are right, and Recall the share of changes that it claims; 0
-	// means all.
-	Manifest          bool
+	// means all. Parted says that it is in parts: a poll is two requests, for its index and for the changed pages, and
+	// does not list the others.
+	Manifest, Parted  bool
 	Precision, Recall float64
 }
 
@@ -186,7 +187,11 @@ type claim struct {
 func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 	t := s.planner.terms
 	ages := &t.polls.ages
-	floor, cost := s.planner.floor, t.costs.Manifest+t.costs.Entry*s.pages
+	floor, requests, entries := s.planner.floor, 1., s.pages
+	if s.terms.Parted {
+		requests, entries = 2, 0
+	}
+	cost := requests*t.costs.Manifest + t.costs.Entry*entries
 	claims := make([][]claim, len(s.classes))
 	for i := range claims {
 		claims[i] = make([]claim, 0, len(ages.days))
@@ -219,7 +224,7 @@ func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 			}
 			price = better
 		}
-		next := amount{spend: cost / age, requests: 1 / age}
+		next := amount{spend: cost / age, requests: requests / age}
 		for i, all := range claims {
 			for waits[i] < n && all[waits[i]+1].gain >= price*all[waits[i]+1].fetched {
 				waits[i]++
