@@ -65,9 +65,16 @@ func (c *closings) remove(dir string) {
 	defer c.mu.Unlock()
 	if id, ok := c.ids[dir]; ok {
 		_, _ = unix.InotifyRmWatch(c.fd, uint32(id)) // the directory may be gone already
-		delete(c.dirs, id)
+		c.forget(id)
+	}
+}
+
+// forget removes a directory, while mu is held. By then another one may have its path.
+func (c *closings) forget(id int) {
+	if dir := c.dirs[id]; c.ids[dir] == id {
 		delete(c.ids, dir)
 	}
+	delete(c.dirs, id)
 }
 
 // has reports whether the events of a directory's files are reported.
@@ -105,10 +112,11 @@ func (c *closings) read(note func(path string, e event)) error {
 			}
 			c.mu.Lock()
 			dir, known := c.dirs[id]
-			c.mu.Unlock()
 			if mask&unix.IN_IGNORED != 0 {
-				c.remove(dir)
-			} else if known && name != "" {
+				c.forget(id)
+			}
+			c.mu.Unlock()
+			if known && name != "" {
 				note(filepath.Join(dir, name), eventOf(mask))
 			}
 		}

@@ -101,6 +101,17 @@ func (q *settling) rested(c changing) time.Time {
 	return clock.Earlier(at, limit)
 }
 
+// dueAt returns when the path is due: not before robots.txt, nor before its directory, if that is new.
+func (q *settling) dueAt(c changing) time.Time {
+	at := q.rested(c)
+	for _, before := range []string{q.robots, filepath.Dir(c.path)} {
+		if p, ok := q.paths[before]; ok {
+			at = clock.Later(at, q.rested(p))
+		}
+	}
+	return at
+}
+
 // note records an event of a path. It reports whether the path is due at once, and false for tracked if there are too many paths.
 func (q *settling) note(path string, now time.Time, e event) (tracked, atOnce bool) {
 	q.mu.Lock()
@@ -114,7 +125,7 @@ func (q *settling) note(path string, now time.Time, e event) (tracked, atOnce bo
 			q.paths = make(map[string]changing)
 		}
 		t, ok := q.told[path]
-		c = changing{path: path, first: now, least: settleQuiet, isNew: t.isNew, writes: t.writes, completed: t.completed}
+		c = changing{path: path, first: now, least: settleQuiet, isNew: t.isNew && now.Sub(t.last) < settleMost, writes: t.writes, completed: t.completed}
 		if ok && now.Sub(t.last) < settleAgain*t.least {
 			c.least = min(2*t.least, settleMost)
 		}
@@ -142,7 +153,7 @@ func (q *settling) note(path string, now time.Time, e event) (tracked, atOnce bo
 		c.writes, c.complete, c.completed = 0, now.Sub(c.completed) >= settleMost, now
 	}
 	q.paths[path] = c
-	return true, c.complete
+	return true, c.complete && !q.dueAt(c).After(now)
 }
 
 // due returns the paths that have settled, which stay in the set, and when the next of the others will have;
@@ -151,15 +162,8 @@ func (q *settling) note(path string, now time.Time, e event) (tracked, atOnce bo
 func (q *settling) due(now time.Time) (due []changing, left []string, next time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var rules time.Time
-	if c, ok := q.paths[q.robots]; ok {
-		rules = q.rested(c)
-	}
 	for _, c := range q.paths {
-		at := clock.Later(q.rested(c), rules)
-		if dir, ok := q.paths[filepath.Dir(c.path)]; ok { // a new directory, which is being filled
-			at = clock.Later(at, q.rested(dir))
-		}
+		at := q.dueAt(c)
 		if !at.After(now) {
 			due = append(due, c)
 		} else if next.IsZero() || at.Before(next) {
@@ -181,12 +185,11 @@ func (q *settling) due(now time.Time) (due []changing, left []string, next time.
 
 // wait keeps an empty file in the set for longer. It reports false if it has been kept for long enough.
 func (q *settling) wait(c changing, now time.Time) bool {
-	c.empty = true
-	if !q.rested(c).After(now) {
-		return false
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if c.empty = true; !q.rested(c).After(now) {
+		return false
+	}
 	if q.paths[c.path].last.Equal(c.last) {
 		q.paths[c.path] = c
 	}
