@@ -125,10 +125,10 @@ func (c *closings) read(note func(path string, e event)) error {
 
 func eventOf(mask uint32) event {
 	switch {
+	case mask&unix.IN_ISDIR != 0 && mask&unix.IN_ATTRIB == 0:
+		return otherDir
 	case mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0:
 		return left
-	case mask&unix.IN_ISDIR != 0 && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
-		return newDir
 	case mask&(unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO) != 0:
 		return complete
 	case mask&unix.IN_MODIFY != 0:

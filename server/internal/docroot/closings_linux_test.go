@@ -28,7 +28,7 @@ func TestFileEvents(t *testing.T) {
 	})
 	d.must(err)
 	want := []string{"a.html written", "a.html complete", "a.html left", "b.html complete", "b.html touched", "b.html written",
-		"new.html created", "new.html written", "new.html complete", "linked.html created", "b.html left", "sub new directory"}
+		"new.html created", "new.html written", "new.html complete", "linked.html created", "b.html left", "sub other directory"}
 	// Equal events in a row may be reported as one.
 	if got = slices.Compact(got); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -41,7 +41,7 @@ type event int
 const (
 	touched  event = iota // its content or its metadata have changed
 	left                  // it was removed or renamed
-	newDir                // a directory stands there now
+	otherDir              // a directory stands there now, or no longer: one that was renamed is scanned under both names at once
 	created               // the file is new
 	written               // a writer that has not closed the file has changed it, or its length was changed
 	complete              // its writer has closed it, or it was renamed to this name
@@ -132,7 +132,7 @@ func (q *settling) note(path string, now time.Time, e event) (tracked, atOnce bo
 	}
 	c.last, c.empty, c.left = now, false, e == left
 	switch e {
-	case newDir:
+	case otherDir:
 		c.least = settleMost
 	case left:
 		if c.isNew {

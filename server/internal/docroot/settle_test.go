@@ -79,7 +79,7 @@ func TestClosedFilesAreDueAtOnce(t *testing.T) {
 		{"truncated by name", events{{0, "/x", "written"}}, false, times{"/x": {15 * ms}}},
 		{"linked", events{{0, "/x", "created"}}, false, times{"/x": {15 * ms}}},
 		{"removed", events{{0, "/x", "left"}}, false, times{"/x": {15 * ms}}},
-		{"in a new directory", events{{0, "/d", "new directory"}, {100 * ms, "/d/x", "complete"}, {3 * s, "/d/y", "complete"}}, false,
+		{"in a other directory", events{{0, "/d", "other directory"}, {100 * ms, "/d/x", "complete"}, {3 * s, "/d/y", "complete"}}, false,
 			times{"/d": {2 * s}, "/d/x": {2 * s}, "/d/y": {3 * s}}},
 		{"beside robots.txt", events{{0, "/robots.txt", "written"}, {0, "/robots.txt", "written"}, {1 * s, "/x", "complete"}, {3 * s, "/robots.txt", "complete"}}, false,
 			times{"/x": {3 * s}, "/robots.txt": {3 * s}}},

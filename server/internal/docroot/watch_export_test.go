@@ -31,7 +31,7 @@ func OverflowedWatch(s *Site) (told [][]inventory.Scope, again bool) {
 }
 
 // eventNames names what can happen to a path.
-var eventNames = map[string]event{"touched": touched, "left": left, "new directory": newDir, "created": created, "written": written, "complete": complete}
+var eventNames = map[string]event{"touched": touched, "left": left, "other directory": otherDir, "created": created, "written": written, "complete": complete}
 
 // An Event happens to a path at a time.
 type Event struct {

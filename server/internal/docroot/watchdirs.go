@@ -146,7 +146,7 @@ func (w *watcher) forget(path string) {
 		w.files.remove(p)
 	}
 	if len(paths) > 0 {
-		w.settling(path, touched)
+		w.settling(path, otherDir)
 	}
 }
 
@@ -171,7 +171,7 @@ func (w *watcher) appear(ctx context.Context, t *tree, path string) error {
 		}
 		path := t.abs(c.real)
 		w.known.set(w.known.fresh, path)
-		w.settling(path, newDir)
+		w.settling(path, otherDir)
 	}
 	return nil
 }
