@@ -16,6 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection/internal/adjacency"
 	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
@@ -204,7 +205,22 @@ type Commit struct {
 	// Replanned are pages for which the policy decides again, since its inputs have changed.
 	Replanned []frontier.PageID
 
+	// Steps are applied before the visits, as Apply does it. They are no snapshots, and name stored pages only.
+	Steps []*Step
+
 	Steering []byte // what a person has set on the crawl; nil leaves it as it is
+}
+
+// A Step is what a source has announced together with the content of pages.
+type Step struct {
+	Source  uint64
+	Step    client.Step
+	By      Signal
+	Options ApplyOptions
+
+	Visits   []Visit           // are added to those of the Commit, for pages that are pending by the step with their Want
+	Unwanted []frontier.PageID // the other pages of Visits
+	Applied  Applied           // without New, Queue and Dropped, which are in the Committed
 }
 
 // Committed is the result of a commit.

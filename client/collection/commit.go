@@ -14,7 +14,7 @@ import (
 
 var zeroDigest protocol.Digest
 
-// Commit stores t in one transaction: first its sites, then visits with their links and targets, then finds, the
+// Commit stores t in one transaction: first its sites, then steps, visits with their links and targets, then finds, the
 // confirmed, unbelieved and replanned pages, and sources. All of it becomes durable, or, after an error,
 // nothing. Of the memory of Visits and Finds only strings are retained.
 func (c *Collection) Commit(t *Commit) (Committed, error) {
@@ -43,6 +43,11 @@ func (u *update) take(t *Commit) error {
 	for i := range t.Sites {
 		if err := u.takeSite(&t.Sites[i]); err != nil {
 			return err
+		}
+	}
+	for _, s := range t.Steps {
+		if err := u.step(s, t); err != nil {
+			return fmt.Errorf("step of source %d: %w", s.Source, err)
 		}
 	}
 	visited := make([]*work, len(t.Visits))
@@ -84,6 +89,31 @@ func (u *update) take(t *Commit) error {
 	}
 	if t.Steering != nil {
 		return putSteering(u.tx, t.Steering)
+	}
+	return nil
+}
+
+// step stores a step, and adds the visits of the pages that are pending by it.
+func (u *update) step(s *Step, t *Commit) error {
+	s.Applied = Applied{Foreign: s.Step.Skipped}
+	a := &applying{u: u, o: s.Options, by: s.By, a: &s.Applied, step: &s.Step}
+	if err := a.apply(s.Source); err != nil {
+		return err
+	}
+	if !s.Step.Cursor.IsZero() {
+		delete(u.c.naming, s.Source)
+	}
+	for _, v := range s.Visits {
+		w, err := u.pages.get(v.Page)
+		switch {
+		case err != nil:
+			return err
+		case w == nil || !w.Told || w.Debt != v.Want || w.State == Excluded:
+			s.Unwanted = append(s.Unwanted, v.Page)
+			continue
+		}
+		v.Asked, v.Claimed = u.now, w.claimed
+		t.Visits = append(t.Visits, v)
 	}
 	return nil
 }

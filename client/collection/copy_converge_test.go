@@ -29,6 +29,7 @@ func TestCopyConverges(t *testing.T) {
 func converge(t *testing.T, seed uint64) {
 	r, rnd := newCopyRig(t), rand.New(rand.NewPCG(seed, 7))
 	live := map[string]string{} // the site, by path
+	bodies := map[protocol.Digest]string{}
 	var journal []protocol.Change
 	crashes := 0
 
@@ -53,14 +54,38 @@ func converge(t *testing.T, seed uint64) {
 			body := fmt.Sprint("content ", rnd.IntN(40)) // so that some repeat
 			ch = create(path, body)
 			ch.Op = protocol.Update
-			live[path] = body
+			live[path], bodies[ch.Item.Digest] = body, body
 		}
 		ch.Seq = uint64(len(journal) + 1)
 		journal = append(journal, ch)
 	}
-	// give applies a step; a crash in it is survived.
+	together := 0
+	// withPages returns a step with the contents of the pages that are known, which come with it.
+	withPages := func(s client.Step) *collection.Step {
+		x := &collection.Step{Source: r.src.ID, Step: s, By: collection.ByStream}
+		for _, ch := range s.Changes {
+			p, ok, err := r.c.Page(ch.Item.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, known := bodies[ch.Item.Digest]; ok && known && ch.Op == protocol.Update {
+				x.Visits = append(x.Visits, collection.Visit{Page: p.ID, Asked: r.now, Status: 200, Want: ch.Item.Digest, Delivered: true,
+					Body: []byte(body), Digest: ch.Item.Digest, ETag: `"e"`})
+			}
+		}
+		return x
+	}
+	// give applies a step, sometimes together with pages; a crash in it is survived.
 	give := func(s client.Step) {
-		if _, err := r.c.Apply(r.src.ID, s, collection.ByStream, collection.ApplyOptions{}); err != nil {
+		var err error
+		if s.Door == client.Changes && rnd.IntN(2) == 0 {
+			x := withPages(s)
+			_, err = r.c.Commit(&collection.Commit{Steps: []*collection.Step{x}})
+			together += len(x.Visits) - len(x.Unwanted)
+		} else {
+			_, err = r.c.Apply(r.src.ID, s, collection.ByStream, collection.ApplyOptions{})
+		}
+		if err != nil {
 			crashes++
 			r.reopen()
 		}
@@ -161,5 +186,8 @@ func converge(t *testing.T, seed uint64) {
 			t.Errorf("%s is stored as %s though %s is free", path, name, natural)
 		}
 	}
-	t.Logf("%d changes, %d crashes, %d pages", len(journal), crashes, len(live))
+	if together == 0 {
+		t.Error("no page was stored together with its change")
+	}
+	t.Logf("%d changes, %d crashes, %d pages, %d stored with their changes", len(journal), crashes, len(live), together)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -486,3 +487,33 @@ func TestForbiddenPages(t *testing.T) {
 // rivals are paths that compete for the same file names.
 var rivals = []string{"", "a", "a/", "a/b", "a/b/", "a/b/c", "A", "A/b", "index.html", "a/index.html", "x?q", "x%3Fq", "x//y", ".hidden",
 	"d/e/f/g", "d/e/f", "d/e", "d", "long" + strings.Repeat("g", 300), "%FF", "n1", "n2", "n3", "n4"}
+
+// A page that comes with its change is stored in the transaction that stores the change and the cursor, if it is the page that
+// the site has announced.
+func TestPagesStoredWithTheirChanges(t *testing.T) {
+	r := newCopyRig(t)
+	r.apply(whole(1, create("/a", "A"), create("/b", "B"), create("/c", "C")))
+	r.pay(homeSite("/a", "A", "/b", "B", "/c", "C"), 3)
+	r.wait(time.Minute)
+	brought := func(path, body string) collection.Visit {
+		v := r.answer(path, 200, body)
+		v.Want, v.Delivered, v.Type = v.Digest, true, ""
+		return v
+	}
+	s := &collection.Step{Source: r.src.ID, By: collection.ByStream, Step: told(3, create("/a", "A2"), create("/b", "B2")),
+		Visits: []collection.Visit{brought("/a", "A2"), brought("/b", "B3"), brought("/c", "C2")}}
+	done, err := r.c.Commit(&collection.Commit{Steps: []*collection.Step{s}})
+	if err != nil || len(done.Visited) != 1 || !done.Visited[0].Matched || !done.Visited[0].Changed {
+		t.Fatalf("visited %+v, %v", done.Visited, err)
+	}
+	if b, c := r.page("/b").ID, r.page("/c").ID; !slices.Equal(s.Unwanted, []frontier.PageID{b, c}) {
+		t.Errorf("unwanted: %v, want %d and %d", s.Unwanted, b, c)
+	}
+	want(t, "pending by the step", s.Applied.Pending, 2)
+	r.reopen()
+	want(t, "cursor", r.cursor(), cursor(3))
+	r.wantFiles(map[string]string{"a": "A2", "b": "B", "c": "C"})
+	r.wantCounts(3, 3, 1)
+	r.pay(homeSite("/b", "B2"), 1)
+	r.wantFiles(map[string]string{"a": "A2", "b": "B2", "c": "C"})
+}

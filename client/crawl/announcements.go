@@ -39,13 +39,16 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 		o.Under, o.Former = c.under(st.Origin), n.sites.former(st, source)
 	}
 	known := n.reader.awaits(st, &step)
-	done, err := c.Collection.Apply(source, step, by, o)
+	done, did, err := n.applyWithPages(source, &step, by, o)
+	if err == nil && !did {
+		done, err = c.Collection.Apply(source, step, by, o)
+	}
 	if err == nil {
 		err = n.ranks.Found(done.New)
 	}
 	var brought []delivery
 	if err == nil {
-		brought, err = n.reader.deliveries(&step)
+		brought, err = n.reader.deliveries(&step, true)
 	} else if len(done.Dropped) > 0 {
 		work.Lock()
 		n.front.Drop(done.Dropped)
@@ -80,6 +83,29 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 		err = n.queue.hastenAll(done.Queue)
 	}
 	return done.Pending, err
+}
+
+// applyWithPages stores a step of a copy together with the pages that came with it, in one transaction. It reports whether it has.
+func (n *announcements) applyWithPages(source uint64, step *client.Step, by collection.Signal, o collection.ApplyOptions) (done collection.Applied, did bool, err error) {
+	if n.c.Only == "" || source == 0 || step.Whole || step.Reset || len(step.Bodies) < len(step.Changes) {
+		return done, false, nil
+	}
+	list, err := n.reader.deliveries(step, false)
+	n.work.Lock()
+	list = n.queue.takeOut(list)
+	n.work.Unlock()
+	if err != nil || len(list) == 0 {
+		return done, false, err
+	}
+	s := &collection.Step{Source: source, Step: *step, By: by, Options: o, Visits: n.reader.delivered(list)}
+	switch err := n.reader.in.submit(n.work.ctx, result{step: s, busy: len(list)}); {
+	case n.work.ctx.Err() != nil: // it may be stored or not
+		return done, true, nil
+	case err != nil:
+		return done, true, err
+	}
+	s.Applied.Reception.Paid(len(s.Visits) - len(s.Unwanted))
+	return s.Applied, true, nil
 }
 
 // counted reports to the Seeder how many new pages of each site were listed, since the

@@ -27,6 +27,7 @@ type result struct {
 	unbelieved []frontier.PageID // announced by a source that was found to lie
 	replanned  []frontier.PageID // not worth a visit yet
 	answer     *harvest.Answer   // released after the commit
+	step       *collection.Step  // with pages that came with it, whose visits are not in visits
 	busy       int               // subtracted from work.busy by the commit
 	done       chan<- error      // receives the result of the commit; may be nil
 }
@@ -140,6 +141,9 @@ func (k *committer) commit(list []result, last bool) error {
 		if x.source != nil {
 			t.Sources = append(t.Sources, x.state)
 		}
+		if x.step != nil {
+			t.Steps = append(t.Steps, x.step)
+		}
 		t.Sources = append(t.Sources, x.sources...)
 		busy += x.busy
 	}
@@ -172,6 +176,9 @@ func (k *committer) commit(list []result, last bool) error {
 	}
 	for i := range list {
 		x := &list[i]
+		if x.step != nil {
+			x.again = x.step.Unwanted
+		}
 		for _, id := range x.again {
 			delete(work.out, id)
 			front.Return(k.equal.Visited(id, nil, nil))

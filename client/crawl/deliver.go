@@ -50,16 +50,24 @@ func (r *pageReader) awaits(st *site, step *client.Step) func() {
 	}
 }
 
-// deliveries returns the pages that a step has brought and that are pending with that digest.
-func (r *pageReader) deliveries(step *client.Step) (list []delivery, err error) {
+// deliveries returns the pages that a step has brought and that are pending with that digest. If the step is not stored yet, they
+// are those of a copy that the step makes pending: none if it has other pages, too, or is too large for one transaction.
+func (r *pageReader) deliveries(step *client.Step, stored bool) (list []delivery, err error) {
+	bytes := 0
 	for i, body := range step.Bodies {
-		if body == nil {
+		if body == nil && stored {
 			continue
 		}
 		c := &step.Changes[i]
 		p, ok, err := r.c.Collection.Page(c.Item.URL)
 		if err != nil {
 			return nil, err
+		}
+		if bytes += len(body); !stored {
+			if body == nil || !ok || c.Op != protocol.Update || p.State != collection.Held || p.Digest == c.Item.Digest || bytes > commitBytes {
+				return nil, nil
+			}
+			p.Told, p.Debt = true, c.Item.Digest
 		}
 		if !ok || !p.Told || p.Debt != c.Item.Digest || p.State == collection.Excluded {
 			continue
@@ -81,20 +89,25 @@ func (r *pageReader) deliver(list []delivery) error {
 			bytes += len(list[n].body)
 			n++
 		}
-		answers := make([]*harvest.Answer, n)
-		for i := range answers {
-			answers[i] = list[i].answer()
-		}
-		x := result{visits: r.visitsOf(answers), busy: n}
-		for i := range x.visits {
-			x.visits[i].Delivered = true
-		}
-		if err := r.in.submit(r.work.ctx, x); err != nil {
+		if err := r.in.submit(r.work.ctx, result{visits: r.delivered(list[:n]), busy: n}); err != nil {
 			return err
 		}
 		list = list[n:]
 	}
 	return nil
+}
+
+// delivered makes visits of delivered pages.
+func (r *pageReader) delivered(list []delivery) []collection.Visit {
+	answers := make([]*harvest.Answer, len(list))
+	for i := range list {
+		answers[i] = list[i].answer()
+	}
+	visits := r.visitsOf(answers)
+	for i := range visits {
+		visits[i].Delivered = true
+	}
+	return visits
 }
 
 // visitsOf makes visits of pages that came without a request of their own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -62,13 +63,14 @@ func (s *Site) Watch(ctx context.Context, dirty func([]inventory.Scope)) error {
 
 // A watcher watches one tree, until the docroot is another directory.
 //
-// Three goroutines share it. One drains the events into memory at once: if it waited for the disk, the
-// system's queue would overflow, and report so much too late. One tracks the directories as they come and go.
+// Goroutines share it. Two drain events into memory at once: if they waited for the disk, the
+// system's queues would overflow, and report so much too late. One tracks the directories as they come and go.
 // One reports settled paths.
 type watcher struct {
 	site  *Site
-	tell  func([]inventory.Scope) // may be called by all three
-	known knownPaths              // used by all three
+	tell  func([]inventory.Scope) // may be called by all of them
+	known knownPaths              // used by all of them
+	files closings                // used by all of them
 
 	// Only the goroutine of run uses these.
 	fs   *fsnotify.Watcher
@@ -77,6 +79,7 @@ type watcher struct {
 
 	moved chan struct{} // wakes run: a directory or the root has changed
 	noted chan struct{} // wakes settle: a path is settling
+	ready chan struct{} // wakes settle: a path is due
 	lost  chan struct{} // makes run return errAgain
 }
 
@@ -89,7 +92,7 @@ type rootID struct {
 func newWatcher(s *Site, tell func([]inventory.Scope)) *watcher {
 	return &watcher{
 		site: s, tell: tell,
-		moved: make(chan struct{}, 1), noted: make(chan struct{}, 1), lost: make(chan struct{}, 1),
+		moved: make(chan struct{}, 1), noted: make(chan struct{}, 1), ready: make(chan struct{}, 1), lost: make(chan struct{}, 1),
 		known: knownPaths{changed: map[string]change{}, dirs: map[string]*watched{}, byID: map[dirID]string{},
 			aliases: map[string][]*walkDir{}, links: map[string]bool{}, guards: map[string]bool{}, robots: map[string]bool{},
 			fresh: map[string]bool{}, gone: map[string][]inventory.Scope{}},
@@ -110,8 +113,15 @@ func (w *watcher) run(ctx context.Context) (err error) {
 	var owned sync.WaitGroup
 	defer owned.Wait()
 	defer w.fs.Close()
+	w.files.open()
+	defer w.files.close()
 	defer stop()
 	owned.Go(func() { w.drain(w.fs.Events, w.fs.Errors) })
+	owned.Go(func() {
+		if err := w.files.read(w.settling); err != nil {
+			w.fail(err)
+		}
+	})
 	owned.Go(func() { w.settle(ctx) })
 	owned.Go(func() { w.watchRules(ctx) })
 
@@ -176,7 +186,7 @@ func (w *watcher) drain(events <-chan fsnotify.Event, errs <-chan error) {
 			if !ok {
 				events = nil
 			} else if ev.Name != "" {
-				w.note(ev, time.Now())
+				w.note(ev)
 			}
 		case err, ok := <-errs:
 			if !ok {
@@ -198,19 +208,32 @@ func (w *watcher) fail(err error) {
 
 var errTooMuch = errors.New("too many paths change at once")
 
-// note records an event. It does nothing that could take long.
-func (w *watcher) note(ev fsnotify.Event, now time.Time) {
+// note records an event of fsnotify. It does nothing that could take long.
+func (w *watcher) note(ev fsnotify.Event) {
 	inside, structure := w.known.note(ev)
-	if inside {
-		if !w.site.settling.note(ev.Name, now, ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)) {
-			w.site.settling.clear()
-			w.fail(errTooMuch)
+	if inside && !w.files.has(filepath.Dir(ev.Name)) {
+		e := touched
+		if ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename) {
+			e = left
 		}
-		pause.Wake(w.noted)
+		w.settling(ev.Name, e)
 	}
 	if structure {
 		pause.Wake(w.moved)
 	}
+}
+
+// settling records that a path is being changed.
+func (w *watcher) settling(path string, e event) {
+	tracked, atOnce := w.site.settling.note(path, time.Now(), e)
+	if !tracked {
+		w.site.settling.clear()
+		w.fail(errTooMuch)
+	}
+	if atOnce {
+		pause.Wake(w.ready)
+	}
+	pause.Wake(w.noted)
 }
 
 // settle reports settled paths, until ctx ends.
@@ -231,7 +254,7 @@ func (w *watcher) settle(ctx context.Context) {
 			all, lastAll = time.Time{}, now
 			w.tell(nil)
 		}
-		// A new event needs settleQuiet at least, so that a wait of at most that makes none late.
+		// A new event that is not ready needs settleQuiet at least, so that a wait of at most that makes none late.
 		wait := time.Duration(-1)
 		if !next.IsZero() {
 			wait = min(max(next.Sub(now), watchBatch), settleQuiet)
@@ -251,6 +274,7 @@ func (w *watcher) settle(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-idle:
+		case <-w.ready:
 		case <-timer.C:
 		}
 	}

@@ -370,7 +370,6 @@ func TestScanSkipsPageBeingWritten(t *testing.T) {
 	w := d.watch()
 	f, err := os.OpenFile(d.path("a.html"), os.O_WRONLY|os.O_TRUNC, 0)
 	d.must(err)
-	defer f.Close()
 	until := time.Now().Add(patience)
 	for !d.offer("a.html").Unsettled {
 		if time.Now().After(until) {
@@ -380,6 +379,7 @@ func TestScanSkipsPageBeingWritten(t *testing.T) {
 	_, err = f.WriteString("half")
 	d.must(err)
 	w.expect("neighbour", func() { d.write("b.html", "x") }, "b.html")
+	d.must(f.Close())
 	w.until("settled", func() bool { return w.told("a.html") })
 	for d.offer("a.html").Unsettled {
 		if time.Now().After(until) {
@@ -423,6 +423,7 @@ func TestWatchStorm(t *testing.T) {
 // noticed.
 func TestWatchRebuilt(t *testing.T) {
 	d := newDisk(t, "a.html", "other/deep/d.html")
+	d.site.Settings.Hurry = 50 * time.Millisecond
 	w := d.watch()
 	for i := range 50 {
 		w.expect("built anew", func() {

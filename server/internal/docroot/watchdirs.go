@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/server/internal/stat"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -24,6 +23,7 @@ func (w *watcher) begin(ctx context.Context) error {
 	}
 	if name, ok := w.site.robotsFile(t); ok {
 		w.known.set(w.known.robots, name)
+		w.site.settling.setRobots(name)
 		w.guard(name)
 	}
 	for _, l := range t.links {
@@ -79,6 +79,8 @@ func (w *watcher) watch(dir string) {
 	}
 	err := w.fs.Add(dir)
 	switch {
+	case errors.Is(err, syscall.ENOSPC) && w.files.close(): // those are watched once from here on
+		w.watch(dir)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE):
 		w.full = true
 		w.site.log().Warn("the system allows no more watches (fs.inotify.max_user_watches): changes in the other directories are found by the regular scan only",
@@ -141,10 +143,10 @@ func (w *watcher) forget(path string) {
 	paths := w.known.forget(path)
 	for _, p := range paths {
 		_ = w.fs.Remove(p) // it may be gone already
+		w.files.remove(p)
 	}
 	if len(paths) > 0 {
-		w.site.settling.note(path, time.Now(), false)
-		pause.Wake(w.noted)
+		w.settling(path, otherDir)
 	}
 }
 
@@ -169,8 +171,7 @@ func (w *watcher) appear(ctx context.Context, t *tree, path string) error {
 		}
 		path := t.abs(c.real)
 		w.known.set(w.known.fresh, path)
-		w.site.settling.note(path, time.Now(), false)
-		pause.Wake(w.noted)
+		w.settling(path, otherDir)
 	}
 	return nil
 }
@@ -242,6 +243,7 @@ func (w *watcher) addOne(t *tree, d *walkDir, f *os.File) []*walkDir {
 	}
 	w.known.add(path, id, d)
 	w.watch(path)
+	w.files.add(path)
 	var list []*walkDir
 	_ = stat.ReadDir(f, func(entries []fs.DirEntry) error { // Scan reports unreadable directories
 		for _, e := range entries {
