@@ -50,15 +50,16 @@ import (
 // index says and how its parts are read (the specification, in one file, says it in 100 lines); by 9,700, exported names by 5 and public
 // ones by 4 for writing them change by change, removing what is withdrawn, and serving them; by 3,800 for followers that store parts until all are there,
 // and for check, report and probe, which read them; by 2,200 for the scores of each site and data for programs in the report, and setup's unit;
-// by 4,900, exported names by 11 and public ones by 1 for groups of streams, which one goroutine writes to, reading pages at the same time, and comparing stored bytes. By 600,
-// exported names by 1 and public ones by 1 for plans of revisits that read each page once, without its texts. Direct dependencies by one for gonum, which only tests import: it is their oracle.
+// by 4,900, exported names by 11 and public ones by 1 for groups of streams, which one goroutine writes to, reading pages at the same time, and comparing stored bytes. By 900,
+// exported names by 1 and public ones by 1 for plans of revisits that read each page once, without its texts (600), for judging most file
+// names without the rules, and for sorting the words of a text in parts. Direct dependencies by one for gonum, which only tests import: it is their oracle.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_500,
 	"exported names":      2_330,
 	"public names":        524,
-	"tokens":              839_200,
+	"tokens":              839_500,
 	"direct dependencies": 18,
 	"lines of a file":     645,
 }
