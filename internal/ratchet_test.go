@@ -53,14 +53,16 @@ import (
 // by 4,900, exported names by 11 and public ones by 1 for groups of streams, which one goroutine writes to, reading pages at the same time, and comparing stored bytes;
 // by 450 for sites restored from a backup, lost copies of parts, the price of a poll of parts, and the newest items of an index;
 // by 1,450 for scanning a file when its writer closes it: Linux's events of that, and their order beside fsnotify's; by 750, exported names and public ones
-// by 1 and lines of a package by 35 for storing a page that comes with its change in the transaction of the change. Direct dependencies by one for gonum, which only tests import: it is their oracle.
+// by 1 and lines of a package by 50 for storing a page that comes with its change in the transaction of the change; by 900 and both kinds of names by 1 for
+// plans of revisits that read each page once, without its texts (600), for judging most file names without the rules, and for sorting the words of a text in
+// parts, and for crawls of dead sites, which end. Direct dependencies by one for gonum, which only tests import: it is their oracle.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
-	"lines of a package":  6_535,
-	"exported names":      2_330,
-	"public names":        524,
-	"tokens":              841_250,
+	"lines of a package":  6_550,
+	"exported names":      2_331,
+	"public names":        525,
+	"tokens":              842_150,
 	"direct dependencies": 18,
 	"lines of a file":     645,
 }

@@ -15,6 +15,7 @@
 //	6  recorded changes of pages (-data)
 //	7  feeds (real ones: -data)
 //	8  speed and size
+//	9  a plan for the pages of a collection, on disk
 //
 // The exit code is 1 if a goal is missed.
 package main
@@ -42,8 +43,9 @@ func main() { program.Main("fresh", run) }
 // A bench is one run of the program.
 type bench struct {
 	seeds, pages int
+	stored       int
 	budgets      []float64 // nil: the defaults of the item
-	data         string
+	data, store  string
 	quick        bool
 	out          io.Writer
 	missed       int
@@ -62,6 +64,7 @@ var items = []struct {
 	{6, "recorded changes", (*bench).traces},
 	{7, "feeds", (*bench).feeds},
 	{8, "speed and size", (*bench).speed},
+	{9, "plan from a collection", (*bench).replan},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -71,6 +74,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&b.seeds, "seeds", 3, "run with `N` seeds, from 1 on")
 	flags.IntVar(&b.pages, "pages", 2000, "number of pages of a simulated web")
 	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the directories changes and feeds")
+	flags.IntVar(&b.stored, "stored", 1_000_000, "number of pages of item 9")
+	flags.StringVar(&b.store, "store", "", "`DIR` of the collection of item 9; it is made if it is empty; none: a temporary one")
 	flags.Func("budgets", "run items 1, 2, 3 and 5 only with these `BUDGETS`, in requests per page and day, such as .05,.1", func(list string) error {
 		for _, text := range strings.Split(list, ",") {
 			budget, err := strconv.ParseFloat(text, 64)

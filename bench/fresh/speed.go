@@ -39,7 +39,7 @@ func (b *bench) speed(ctx context.Context) error {
 					s = p.Site(fresh.SiteTerms{})
 					sites[page.Site] = s
 				}
-				s.Add(page)
+				s.Add(page, time.Time{})
 			}
 			p.Plan()
 		})
@@ -55,7 +55,7 @@ func (b *bench) speed(ctx context.Context) error {
 	plan := fresh.Planning{Priced: fresh.Priced{Objective: freshness}, Budget: .1 * float64(n)}
 	site := plan.Site(fresh.SiteTerms{})
 	for i := range n {
-		site.Add(&pages[i%len(pages)])
+		site.Add(&pages[i%len(pages)], pages[0].Last)
 	}
 	policy := fresh.Priced{Objective: freshness, Price: plan.Plan().Price}
 	var next, queue []float64

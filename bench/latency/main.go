@@ -1,7 +1,7 @@
 // Latency measures how long a saved page takes to reach a crawler's mirror: the real notifier and the real
 // crawler as processes on loopback, a docroot copied from --docroot, one edit at a time.
 //
-//	go run ./bench/latency [--docroot /usr/share/doc/git-doc] [--edits 1000]
+//	go run ./bench/latency [--docroot /usr/share/doc/git-doc] [--edits 1000] [--every 100ms] [--preset high]
 //
 // In the same run, between the edits, it measures two fsyncs of the same disk: write a page of the same size,
 // fsync, rename, fsync the directory. The goals: the median latency is at most 5 ms more than that of the two
@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/cost"
 	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/internal/front"
 )
@@ -30,6 +31,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
 	docroot := flags.String("docroot", "/usr/share/doc/git-doc", "site to copy and edit")
 	edits := flags.Int("edits", 1000, "number of edits")
+	every := flags.Duration("every", 0, "shortest time from one edit to the next")
+	preset := flags.String("preset", "", "preset of the notifier: low, moderate or high")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -54,7 +57,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	waiting, cancel := context.WithTimeout(ctx, 8*time.Minute) // for the first copy
 	defer cancel()
 	began := time.Now()
-	notifier, err := program.Start(ctx, nil, filepath.Join(tmp, "notifier"), "--docroot", root, "--base", web.Base, "--listen", web.Sidecar, "--state", filepath.Join(tmp, "state.db"))
+	options := []string{"--docroot", root, "--base", web.Base, "--listen", web.Sidecar, "--state", filepath.Join(tmp, "state.db")}
+	if *preset != "" {
+		options = append(options, "--preset", *preset)
+	}
+	notifier, err := program.Start(ctx, nil, filepath.Join(tmp, "notifier"), options...)
 	if err != nil {
 		return err
 	}
@@ -78,6 +85,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "%s: %d pages described in %v, copied in %v\n", *docroot, len(pages), described.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 
+	memory := []int64{cost.Anonymous(notifier.PID())}
 	before := web.Crawler()
 	var fresh, floor []time.Duration
 	for i := range *edits {
@@ -98,6 +106,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			time.Sleep(200 * time.Microsecond)
 		}
 		fresh = append(fresh, time.Since(saved))
+		time.Sleep(*every - time.Since(saved))
+		memory = append(memory, cost.Anonymous(notifier.PID()))
 
 		began := time.Now()
 		if err := save(filepath.Join(tmp, "floor"), content, true); err != nil {
@@ -109,6 +119,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	crawler.End()
 	user, system := crawler.Used()
 	fmt.Fprintf(out, "%d edits, %d requests for pages; the crawler took %v of CPU in all\n", *edits, asked, (user + system).Round(10*time.Millisecond))
+	fmt.Fprintf(out, "notifier's anonymous memory: %d MB before the edits, at most %d MB, %d MB after them\n", memory[0]>>20, slices.Max(memory)>>20, memory[len(memory)-1]>>20)
 	fmt.Fprintf(out, "save to fresh copy  %s\n", quantiles(fresh))
 	fmt.Fprintf(out, "two fsyncs          %s\n", quantiles(floor))
 	more, tail := at(fresh, .5)-at(floor, .5), float64(at(fresh, .99))/float64(at(fresh, .5))

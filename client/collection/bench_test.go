@@ -125,7 +125,6 @@ func BenchmarkQueue(b *testing.B) {
 		}
 		b.ReportMetric(float64(used1)/float64(urls), "used-B/URL")
 		b.ReportMetric(float64(c.Memory())/float64(urls), "seen-B/URL")
-		b.ReportMetric(float64(c.QueueMemory())/float64(urls), "stage-B/URL")
 		start = time.Now()
 		c.Close()
 		c = open(b, dir, nil)

@@ -449,6 +449,17 @@ func (c *Collection) PagesByID(ids []frontier.PageID) ([]Page, error) {
 // collection, and may take as long as it likes.
 func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
+		for p, err := range pagesOf(ctx, c, false) {
+			if !yield(*p, err) {
+				return
+			}
+		}
+	}
+}
+
+// pagesOf yields all pages for Pages, or for Revisits.Pages.
+func pagesOf(ctx context.Context, c *Collection, brief bool) iter.Seq2[*Page, error] {
+	return func(yield func(*Page, error) bool) {
 		list := make([]Page, 0, 8*urls.BlockLen)
 		read := 0
 		for next := frontier.PageID(1); ; {
@@ -457,16 +468,18 @@ func (c *Collection) Pages(ctx context.Context) iter.Seq2[Page, error] {
 			if err == nil {
 				err = c.reading(func(tx *bbolt.Tx) error {
 					giveBack(tx, &read, cap(list))
-					list, err = c.view(tx).pagesFrom(list, next)
+					v := c.view(tx)
+					v.brief = brief
+					list, err = v.pagesFrom(list, next)
 					return err
 				})
 			}
 			if err != nil {
-				yield(Page{}, fmt.Errorf("read pages: %w", err))
+				yield(&Page{}, fmt.Errorf("read pages: %w", err))
 				return
 			}
 			for i := range list {
-				if !yield(list[i], nil) {
+				if !yield(&list[i], nil) {
 					return
 				}
 			}

@@ -13,10 +13,6 @@ import (
 	"github.com/parleyweb/parley/internal/journal"
 )
 
-// QueueMemory returns roughly how many bytes of memory the staged changes take, which are not merged into the
-// buckets on disk yet.
-func (c *Collection) QueueMemory() int { return c.stage.Bytes() }
-
 // Entry returns the page's place in the queue, and false if it has none.
 func (p *Page) Entry() (frontier.Entry, bool) { return p.entry() }
 
@@ -78,7 +74,7 @@ func ReadRecords(body []byte) map[string][]byte {
 	sealed := func(key []byte) []byte { return record.Seal(append([]byte(nil), body...), key, 0) }
 	bare := func(b []byte) []byte { return b[:len(b)-4] }
 	p := Page{ID: 7, Importance: unknown}
-	if key := record.PageKey(7); parsePage(sealed(key[:]), &p) {
+	if key := record.PageKey(7); parsePage(sealed(key[:]), &p, false) {
 		out["page"] = bare(appendPage(nil, &p))
 	}
 	s := Site{ID: 7}

@@ -71,10 +71,11 @@ func appendPage(b []byte, p *Page) []byte {
 	return record.Seal(b, key[:], from)
 }
 
-// parsePage adds a record to p, which holds what the urls bucket has. The strings of p share one piece of memory.
-func parsePage(raw []byte, p *Page) bool {
+// parsePage adds a record to p, which holds what the urls bucket has. The strings of p share one piece of memory. brief leaves out
+// texts: of the site, and about it.
+func parsePage(raw []byte, p *Page, brief bool) bool {
 	key := record.PageKey(p.ID)
-	x := record.Codec{Shares: true}
+	x := record.Codec{Shares: !brief, Skips: brief}
 	ok := x.Read(key[:], raw)
 	d := &x.In
 	p.State, p.Signal = State(d.Byte()), signalOf(d.Byte())
@@ -219,6 +220,7 @@ type view struct {
 	urls  *bbolt.Bucket
 	pages *bbolt.Bucket
 	block urls.Block
+	brief bool // pages are read without texts, see Revisits.Pages
 }
 
 func (c *Collection) view(tx *bbolt.Tx) *view {
@@ -256,7 +258,7 @@ func (v *view) rest(p *Page) error {
 		p.Value = worth(v.c.revisits.Policy(), v.c.revisits.Believed(p, v.sites.at(k.Site)), p.Found)
 		return nil
 	}
-	if !parsePage(raw, p) {
+	if !parsePage(raw, p, v.brief) {
 		key := record.PageKey(k.ID)
 		return record.Damaged(queue.Pages, key[:])
 	}

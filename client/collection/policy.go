@@ -1,7 +1,9 @@
 package collection
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +39,10 @@ func (r *Revisits) Aging(p *Page) bool {
 	return p.State == Held && p.Visits > 0 && p.Missed == 0 && p.Fails == 0 && p.missing.IsZero() &&
 		!(p.Told && p.Signal == ByPerson) && (r.c.sinks.store.None || p.Stored.File != "")
 }
+
+// Pages yields all pages as [Collection.Pages] does, each until the next one, and without its title, type, language and validators,
+// and the texts about it: a policy needs none of them.
+func (r *Revisits) Pages(ctx context.Context) iter.Seq2[*Page, error] { return pagesOf(ctx, r.c, true) }
 
 // Believed returns a page as a policy sees it, with the evidence from its site's manifest not mentioning a change.
 func (r *Revisits) Believed(p *Page, s *Site) fresh.Page {

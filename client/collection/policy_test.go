@@ -52,3 +52,43 @@ func TestPolicyIsStored(t *testing.T) {
 		t.Errorf("goes by %+v", c.Revisits().Policy())
 	}
 }
+
+// A plan reads pages without their texts: a policy thinks the same of them, and they are as due as before.
+func TestPagesOfAPlan(t *testing.T) {
+	r := newRig(t)
+	r.find("/a", "/b", "/c")
+	v := r.answer("/a", 200, "one")
+	v.Title, v.ETag, v.Language, v.Modified, v.Expires = "A title", `"etag"`, "en", r.now.Add(-time.Hour), r.now.Add(time.Hour)
+	gone := r.answer("/b", 0, "")
+	gone.Fault = "connection refused"
+	r.commit(collection.Commit{Visits: []collection.Visit{v, gone}})
+	r.reopen()
+	var all []collection.Page
+	for p, err := range r.c.Pages(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	n, texts := 0, 0
+	for p, err := range r.c.Revisits().Pages(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &all[n]
+		site, _ := r.c.SiteByID(p.Site)
+		if got := r.c.Revisits(); got.Believed(p, &site) != got.Believed(want, &site) || got.Aging(p) != got.Aging(want) || p.URL != want.URL || p.State != want.State || !p.At.Equal(want.At) {
+			t.Errorf("%+v, but in a plan %+v", *want, *p)
+		}
+		if want.Title+want.Fault != "" {
+			texts++
+		}
+		if p.Title+p.Type+p.ETag+p.Language+p.Fault != "" {
+			t.Errorf("%s: texts in a plan: %+v", p.URL, *p)
+		}
+		n++
+	}
+	if n != 3 || texts != 2 || len(all) != 3 {
+		t.Errorf("%d pages, %d of them in a plan; %d have texts", len(all), n, texts)
+	}
+}

@@ -83,7 +83,7 @@ func (r *revisits) keep(ctx context.Context) {
 // request rate allows for. Of the other sites it sums up the pages.
 const mostDemands = 500
 
-// replan makes a plan from one scan of all pages, and then reschedules the pages that
+// replan makes a plan from one scan of all pages, and then reschedules those that
 // are worth a visit sooner. The others are rescheduled when they come up.
 func (r *revisits) replan(ctx context.Context) error {
 	began := time.Now()
@@ -93,9 +93,11 @@ func (r *revisits) replan(ctx context.Context) error {
 	}
 	pass := r.budget.Planning(stored)
 	sites := r.demands(pass)
+	policy, _ := col.Revisits().Policy().(fresh.Priced)
+	waiting := make([]candidate, 0, stored)
 	var right, sum float64
 	unknown := 0
-	for p, err := range col.Pages(ctx) {
+	for p, err := range col.Revisits().Pages(ctx) {
 		if err != nil {
 			return err
 		}
@@ -103,15 +105,18 @@ func (r *revisits) replan(ctx context.Context) error {
 			continue
 		}
 		of := sites.of(col, pass, p.Site)
-		b := col.Revisits().Believed(&p, &of.site)
-		of.Add(&b)
+		b := col.Revisits().Believed(p, &of.site)
+		isFresh := of.Add(&b, began)
 		of.importance += b.Importance
 		of.pages++
+		if p.At.After(began) && col.Revisits().Aging(p) {
+			waiting = append(waiting, candidate{p.ID, p.Site, float32(policy.Affords(&b, p.At.Add(-p.At.Sub(p.Last)/slack)))})
+		}
 		if of.site.Fault != "" { // it gives no answer, so its copies may or may not be fresh
 			unknown++
 			continue
 		}
-		right += b.Importance * b.Fresh(began)
+		right += b.Importance * isFresh
 		sum += b.Importance
 	}
 	plan := pass.Plan()
@@ -143,6 +148,9 @@ func (r *revisits) replan(ctx context.Context) error {
 			b.Manifest = fresh.Manifest{}
 		}
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
+			was := believed(st)
+			was.Manifest.Read = b.Manifest.Read // silence alone makes no visit earlier
+			of.changed = b != was
 			r.sites.believes(st, b)
 		}
 		st.weight = of.importance / float64(of.pages)
@@ -156,7 +164,8 @@ func (r *revisits) replan(ctx context.Context) error {
 		share = 0
 	}
 	r.budget.Planned(plan, began, stored, share, unknown)
-	err := r.sooner(ctx)
+	price := float32(r.price() * (1 - 0.5/slack))
+	err := r.sooner(ctx, slices.DeleteFunc(waiting, func(c candidate) bool { return c.price < price && !sites[c.site].changed }))
 	r.work.Lock()
 	r.took = time.Since(began)
 	r.work.Unlock()
@@ -172,6 +181,14 @@ type sitePlan struct {
 	listens    bool
 	importance float64
 	pages      int
+	changed    bool // its estimates, by this plan
+}
+
+// A candidate is a page that waits for its time, and the highest price at which it would be worth a visit well before.
+type candidate struct {
+	page  frontier.PageID
+	site  frontier.SiteID
+	price float32
 }
 
 type demanders map[frontier.SiteID]*sitePlan
@@ -239,43 +256,41 @@ func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id front
 	return of
 }
 
-// sooner reschedules the pages that are worth a visit well before their scheduled
-// time.
-func (r *revisits) sooner(ctx context.Context) error {
-	var ids []frontier.PageID
+// sooner reschedules those candidates that are worth a visit well before their scheduled time.
+func (r *revisits) sooner(ctx context.Context, list []candidate) error {
 	col := r.c.Collection
 	policy, now := col.Revisits().Policy(), time.Now()
-	flush := func() error {
-		err := r.in.submit(ctx, result{replanned: ids})
-		ids = nil
-		return err
-	}
-	for p, err := range col.Pages(ctx) {
+	for part := range slices.Chunk(list, commitSize) {
+		var ids []frontier.PageID
+		for _, c := range part {
+			ids = append(ids, c.page)
+		}
+		pages, err := col.PagesByID(ids)
 		if err != nil {
 			return err
 		}
-		if !col.Revisits().Aging(&p) || !p.At.After(now) {
-			continue
-		}
-		site, _ := col.SiteByID(p.Site)
-		b := col.Revisits().Believed(&p, &site)
-		if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
-			if ids = append(ids, p.ID); len(ids) == commitSize {
-				if err := flush(); err != nil {
-					return err
-				}
+		ids = ids[:0]
+		for _, p := range pages {
+			if !col.Revisits().Aging(&p) || !p.At.After(now) {
+				continue
+			}
+			site, _ := col.SiteByID(p.Site)
+			b := col.Revisits().Believed(&p, &site)
+			if next := policy.Next(&b, now); p.At.Sub(next) > p.At.Sub(p.Last)/slack {
+				ids = append(ids, p.ID)
 			}
 		}
-	}
-	if len(ids) > 0 {
-		return flush()
+		if len(ids) > 0 {
+			if err := r.in.submit(ctx, result{replanned: ids}); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// nextPoll returns how long to wait before the next poll of a site's manifest,
-// which has just been read. Where it is better to visit the pages one by one, one
-// poll a day still finds the new ones.
+// nextPoll returns how long to wait before the next poll of a site's manifest, which has just been read. Where it is better to visit
+// the pages one by one, one poll a day still finds the new ones.
 func (r *revisits) nextPoll(st *site) time.Duration {
 	fixed := r.estimates.nextPoll(st)
 	if !r.ready() {
@@ -333,11 +348,10 @@ func (r *revisits) visited(st *site, v *collection.Visit, d *collection.Visited,
 	return r.estimates.visited(st, v, d, of)
 }
 
-const longestPoll = 24 * time.Hour
-
-// slack: a page may be fetched early by one part in slack of its age, since
-// rescheduling it for less would cost more than it saves.
-const slack = 20
+const (
+	longestPoll = 24 * time.Hour
+	slack       = 20 // a page may be fetched early by one part in slack of its age: rescheduling it for less would cost more than it saves
+)
 
 // early reports whether a page that is due by its age is not worth a visit yet, because
 // the price has risen since it was scheduled, or the estimates of its site have changed.

@@ -44,7 +44,7 @@ func newSketch(text []byte, digest [32]byte) *sketch {
 	for w := range words(text) {
 		hashes = append(hashes, hash(w))
 	}
-	slices.Sort(hashes) // equal words are together
+	hashes = together(hashes)
 	s := &sketch{words: min(uint64(len(hashes)), maxWords), check: [4]byte(digest[:])}
 	var sums [counters]int
 	var last, nth uint64
@@ -60,6 +60,32 @@ func newSketch(text []byte, digest [32]byte) *sketch {
 		s.counters[i] = int16(min(max(c, -maxCounter), maxCounter))
 	}
 	return s
+}
+
+// together orders hashes so that equal ones are neighbours. It sorts 256 parts of them, which is faster than to sort all.
+func together(hashes []uint64) []uint64 {
+	const parts = 1 << 8
+	var ends [parts]int
+	for _, h := range hashes {
+		ends[h%parts]++
+	}
+	sum := 0
+	for i, n := range ends {
+		ends[i], sum = sum, sum+n
+	}
+	list := make([]uint64, len(hashes))
+	for _, h := range hashes {
+		list[ends[h%parts]] = h
+		ends[h%parts]++
+	}
+	start := 0
+	for _, end := range ends {
+		if end-start > 1 {
+			slices.Sort(list[start:end])
+		}
+		start = end
+	}
+	return list
 }
 
 // distance estimates how many words are in only one of two texts.

@@ -252,6 +252,9 @@ func (f *File) Allowed(agent, path string, others ...string) bool {
 // Decide is Allowed, and also returns the deciding line as written, such as "Disallow: /private/"; it is
 // empty if no line decides.
 func (f *File) Decide(agent, path string, others ...string) (allowed bool, line string) {
+	if len(f.agents) == 0 && !f.deny {
+		return true, ""
+	}
 	target := newTarget(path)
 	if target.path == "/robots.txt" {
 		return true, ""

@@ -198,7 +198,7 @@ func (r *learning) plan(now float64) float64 {
 		planning := pass.Site(terms)
 		for _, i := range s.pages {
 			v.pages[i].Listen()
-			planning.Add(&v.pages[i])
+			planning.Add(&v.pages[i], time.Time{})
 		}
 		planning.Close()
 		r.sites = append(r.sites, planning)

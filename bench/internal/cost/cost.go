@@ -71,3 +71,14 @@ func Resident(pid int) int64 {
 func Median[T cmp.Ordered](list []T) T {
 	return slices.Sorted(slices.Values(list))[len(list)/2]
 }
+
+// Anonymous returns the bytes of memory that a process has allocated itself, without mapped files; 0 if that is not known.
+func Anonymous(pid int) int64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // of Linux only
+	_, rest, _ := strings.Cut(string(status), "RssAnon:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return 0
+	}
+	return kib << 10
+}

@@ -66,7 +66,7 @@ func TestAuditsUseTheWholeBudget(t *testing.T) {
 	for range 400 {
 		p := fresh.Page{History: visited(rng, now), Importance: .1 + rng.Float64(), Site: &site}
 		pages = append(pages, p)
-		s.Add(&p)
+		s.Add(&p, p.Last)
 	}
 	plan := pass.Plan()
 	policy.Price, policy.Longest = plan.Price, plan.Longest

@@ -21,7 +21,7 @@ func ExamplePlanning() {
 	pass := fresh.Planning{Budget: 2}
 	site := pass.Site(fresh.SiteTerms{})
 	for _, p := range pages {
-		site.Add(p)
+		site.Add(p, p.Last)
 	}
 	plan := pass.Plan()
 	fmt.Printf("expected freshness %.0f %%\n", 100*plan.Freshness)

@@ -20,6 +20,11 @@ func (p *Page) Age(now time.Time) float64 { return days(span(p.confirmed(), now)
 // is none. Where the site tells of its changes and is silent, only the untold share of changes counts; a
 // notice is believed as far as the site's precision.
 func (p *Page) Fresh(now time.Time) float64 {
+	post := p.Posterior()
+	return p.fresh(&post, now)
+}
+
+func (p *Page) fresh(post *Posterior, now time.Time) float64 {
 	if p.Visits <= 0 {
 		return 0
 	}
@@ -31,7 +36,6 @@ func (p *Page) Fresh(now time.Time) float64 {
 			share = 1 - signal.Recall()
 		}
 	}
-	post := p.Posterior()
 	fresh := post.fresh(share * p.Age(now))
 	if p.Outdated() {
 		fresh *= math.Pow(1-signal.Precision(), float64(max(1, p.Heard.Notices)))

@@ -70,7 +70,7 @@ func newPlanner(policy Priced, budget float64) *planner {
 // add adds a page with the posterior post. It keeps nothing of it.
 func (p *planner) add(page *Page, post *Posterior) {
 	p.count(page)
-	p.terms.add(page, post, p.floor, p.all, false)
+	p.terms.add(page, post, 1, p.floor, p.all, false)
 }
 
 func (p *planner) count(page *Page) {
@@ -90,7 +90,7 @@ func (p *planner) addAudits(page *Page, post *Posterior) {
 	}
 	p.pages++
 	p.raise()
-	p.terms.addAudits(page, post, p.floor, p.all)
+	p.terms.addAudits(page, post, 1, p.floor, p.all)
 }
 
 // raise recomputes the floor, once in 256 pages.
@@ -103,31 +103,34 @@ func (p *planner) raise() {
 	}
 }
 
-func (t *terms) bid(page *Page, post *Posterior) bid {
-	return newBid(post, finite(page.Importance), t.costs.Header, t.costs.body(page))
+// bid returns the bid of so many pages like one.
+func (t *terms) bid(page *Page, post *Posterior, pages float64) bid {
+	b := newBid(post, pages*finite(page.Importance), pages*t.costs.Header, pages*t.costs.body(page))
+	b.pages = pages
+	return b
 }
 
-func (t *terms) add(page *Page, post *Posterior, floor float64, d *demand, loss bool) {
-	b := t.bid(page, post)
+func (t *terms) add(page *Page, post *Posterior, pages, floor float64, d *demand, loss bool) {
+	b := t.bid(page, post, pages)
 	b.loss = loss
 	s := page.Site
 	switch {
 	case page.Visits <= 0:
 		at := place(b.importance * t.objective.unseen(post, t.longest) / (b.header + b.body))
-		d.rise(at, at, amount{spend: (b.header + b.body) / t.backlog, requests: 1 / t.backlog})
+		d.rise(at, at, amount{spend: (b.header + b.body) / t.backlog, requests: pages / t.backlog})
 	case s != nil && s.Tells && s.Signal.noticeStats(0).useful > 0.01:
 		t.teller(s.Signal).hear(t.polls, &b, floor, d)
-		t.addAudits(page, post, floor, d)
+		t.addAudits(page, post, pages, floor, d)
 	default:
 		t.polls.climb(&b, floor, d)
 	}
 }
 
-func (t *terms) addAudits(page *Page, post *Posterior, floor float64, d *demand) {
+func (t *terms) addAudits(page *Page, post *Posterior, pages, floor float64, d *demand) {
 	if t.audit == 0 {
 		return
 	}
-	b := t.bid(page, post)
+	b := t.bid(page, post, pages)
 	b.audits = t.audit
 	t.polls.climb(&b, floor, d)
 }

@@ -370,7 +370,7 @@ func TestPlanTakesAnyInput(t *testing.T) {
 				} else {
 					site.Add(p)
 				}
-				sites[len(sites)-1].Add(p)
+				sites[len(sites)-1].Add(p, p.Last)
 			}
 			curves = append(curves, site.Close())
 		}

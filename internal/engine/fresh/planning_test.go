@@ -20,7 +20,7 @@ func TestPlanningEqualsPlanner(t *testing.T) {
 	demand := pl.Site(listed)
 	var pools [2]fresh.Pool
 	for i, p := range pages {
-		alone[i%2].Add(p)
+		alone[i%2].Add(p, p.Last)
 		pools[i%2].Add(p)
 		if i%2 == 0 {
 			pl.Add(p)
@@ -61,7 +61,7 @@ func TestForcedVisitsAreBounded(t *testing.T) {
 		pass := fresh.Planning{Budget: budget, Pages: 100}
 		site := pass.Site(fresh.SiteTerms{})
 		for _, p := range visitedPages(100, rand.New(rand.NewPCG(63, 64))) {
-			site.Add(p)
+			site.Add(p, p.Last)
 		}
 		if plan := pass.Plan(); plan.Longest != want || budget > 0 && budget < 1000 && plan.Fallback > budget/49 {
 			t.Errorf("budget %v: %+v, want %v at most", budget, plan, want)
@@ -78,7 +78,7 @@ func TestPlanningWithFetchesOutsideBudget(t *testing.T) {
 			if i%2 == 0 {
 				p.Site = site
 			}
-			pass.Site(fresh.SiteTerms{}).Add(p)
+			pass.Site(fresh.SiteTerms{}).Add(p, p.Last)
 		}
 		return pass.Plan()
 	}
@@ -112,7 +112,7 @@ func TestManifestThatOmitsChanges(t *testing.T) {
 		pass := fresh.Planning{Priced: fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Shortest: time.Hour}, Budget: budget, Pages: len(pages)}
 		site := pass.Site(terms)
 		for _, p := range pages {
-			site.Add(p)
+			site.Add(p, p.Last)
 		}
 		plan := pass.Plan()
 		return plan, site.Every(plan.Price)
@@ -152,7 +152,7 @@ func TestManifestInPartsHasItsPrice(t *testing.T) {
 			pass := fresh.Planning{Priced: fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Costs: costs, Shortest: time.Hour}, Budget: float64(c.pages) / 10, Pages: c.pages}
 			site := pass.Site(fresh.SiteTerms{Manifest: true, Parted: parted})
 			for _, p := range visitedPages(c.pages, rand.New(rand.NewPCG(69, 70))) {
-				site.Add(p)
+				site.Add(p, time.Time{})
 			}
 			return site.Every(pass.Plan().Price)
 		}
@@ -236,6 +236,50 @@ func TestManifestQualityIsLearned(t *testing.T) {
 		own.Listed = false
 		if with, without := alone.Next(&p, p.Last).Sub(p.Last), alone.Next(&own, p.Last).Sub(p.Last); with < without*5/4 || tells == 1 && with < 5*without {
 			t.Errorf("with the share %v of the changes announced a page is visited after %v, with none after %v", tells, with, without)
+		}
+	}
+}
+
+// Of very many pages some stand for the others: price, spending and freshness are those of all, within a hundredth.
+func TestSomePagesStandForAll(t *testing.T) {
+	pages := visitedPages(20_000, rand.New(rand.NewPCG(63, 64)))
+	plan := func(times int) fresh.Plan {
+		pass := fresh.Planning{Priced: fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Longest: 100 * 365 * day}, Budget: 2000 * float64(times)}
+		site := pass.Site(fresh.SiteTerms{})
+		for range times {
+			for _, p := range pages {
+				site.Add(p, p.Last)
+			}
+		}
+		return pass.Plan()
+	}
+	const times = 15
+	all, some := plan(1), plan(times)
+	if all.Freshness == some.Freshness || some.Pages != times*len(pages) {
+		t.Errorf("%+v by all pages, and the same by a part of them", all)
+	}
+	for name, x := range map[string][2]float64{"price": {all.Price, some.Price}, "spend": {all.Spend, some.Spend / times},
+		"requests": {all.Requests, some.Requests / times}, "freshness": {all.Freshness, some.Freshness}} {
+		if math.Abs(x[1]/x[0]-1) > .01 {
+			t.Errorf("%s: %v by all pages, %v by a part of them", name, x[0], x[1])
+		}
+	}
+}
+
+// What a policy affords is the price at which it visits a page at that time: at nine tenths of it sooner, at a tenth more later.
+func TestAffords(t *testing.T) {
+	for i, p := range visitedPages(200, rand.New(rand.NewPCG(65, 66))) {
+		p.Site = &fresh.Site{Tells: i%2 == 0, Signal: fresh.Signal{Right: 20, Heard: 20, Missed: 2}}
+		policy := fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Longest: 100 * 365 * day, Shortest: 1, Audit: .1}
+		at := p.Last.Add(time.Duration(1+i%50) * day)
+		price := policy.Affords(p, at)
+		for _, c := range []struct {
+			share float64
+			later bool
+		}{{.9, false}, {1.1, true}} {
+			if policy.Price = c.share * price; policy.Next(p, at).After(at) != c.later {
+				t.Errorf("page %d: affords a visit at a price of %v, and at %v times that it is visited %v after then", i, price, c.share, policy.Next(p, at).Sub(at))
+			}
 		}
 	}
 }

@@ -175,9 +175,28 @@ func (pr Priced) audit(p *Page) time.Duration {
 	if share == 0 || !p.isAnnounced() {
 		return farthest
 	}
-	quiet := Page{History: p.seenAlone(), Importance: p.Importance, Length: p.Length, Site: &Site{Prior: p.Site.Prior, Extra: p.Site.Extra}}
+	quiet := p.quiet()
 	d := pr.deal(&quiet)
 	return duration(d.due(Hearing{}) / share)
+}
+
+// quiet is the page as if its site announced nothing.
+func (p *Page) quiet() Page {
+	return Page{History: p.seenAlone(), Importance: p.Importance, Length: p.Length, Site: &Site{Prior: p.Site.Prior, Extra: p.Site.Extra}}
+}
+
+// Affords is about the highest price at which Next is no later than a time, between Shortest and Longest after the last visit. The
+// surcharge of the page's site counts as at Price.
+func (pr Priced) Affords(p *Page, at time.Time) float64 {
+	if pr.Owes(p) {
+		return math.MaxFloat32
+	}
+	price := pr.Profit(p, at)
+	if share := bounded(pr.Audit, 1); share > 0 && p.isAnnounced() {
+		quiet := p.quiet()
+		price = max(price, pr.Profit(&quiet, p.Last.Add(time.Duration(share*float64(at.Sub(p.Last))))))
+	}
+	return price
 }
 
 // Audited is when a page whose site tells of it is visited whatever the site says; false if its site does not

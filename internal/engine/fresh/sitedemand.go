@@ -78,16 +78,16 @@ func (s *siteDemand) add(page *Page, post *Posterior) {
 	p.count(page)
 	s.pages++
 	if page.Visits <= 0 {
-		p.terms.add(page, post, p.floor, s.others, false)
+		p.terms.add(page, post, 1, p.floor, s.others, false)
 		return
 	}
 	if s.terms.Manifest && !page.Listed {
-		p.terms.add(page, post, p.floor, s.others, false)
+		p.terms.add(page, post, 1, p.floor, s.others, false)
 		return
 	}
-	p.terms.add(page, post, p.floor, s.polls, s.terms.Manifest)
+	p.terms.add(page, post, 1, p.floor, s.polls, s.terms.Manifest)
 	if s.terms.Manifest {
-		p.terms.addAudits(page, post, p.floor, s.others)
+		p.terms.addAudits(page, post, 1, p.floor, s.others)
 	}
 	if s.terms.Manifest && page.Importance > 0 {
 		s.list(page, post)

@@ -17,8 +17,9 @@ import (
 // are encoded, as the RFC wants it. So each place has one URL, which is canonical in the sense of
 // protocol.CanonicalURL.
 type urlMap struct {
-	base  string // ends in "/"
-	clean bool   // ".html" is left out of URLs
+	base   string // ends in "/"
+	origin int    // length of its origin
+	clean  bool   // ".html" is left out of URLs
 }
 
 // indexName is the file that a web server sends for its directory. It is the only one that nginx knows unless
@@ -39,11 +40,11 @@ func newURLMap(base string, clean bool) (urlMap, error) {
 	if len(u) > protocol.MaxURL/2 {
 		return urlMap{}, errors.New("base: too long")
 	}
-	return urlMap{base: u, clean: clean}, nil
+	return urlMap{u, len(protocol.Origin(u)), clean}, nil
 }
 
 // path returns the part of a URL that robots.txt rules match.
-func (m urlMap) path(url string) string { return url[len(protocol.Origin(m.base)):] }
+func (m urlMap) path(url string) string { return url[m.origin:] }
 
 // tail returns a file's URL after that of its directory.
 func (m urlMap) tail(name string) string {

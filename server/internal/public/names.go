@@ -103,6 +103,8 @@ func (r *Names) Dir(above, place, name string) string {
 func (r *Names) File(above, place, name string) string {
 	page, _ := Language(name)
 	switch {
+	case above == "" && len(r.include)+len(r.exclude) == 0 && isPlain(name):
+		return ""
 	case above != "":
 		return above
 	case name[0] == '.':
@@ -152,6 +154,19 @@ func isPage(name string) bool {
 		return strings.EqualFold(ext, ".xhtml")
 	}
 	return false
+}
+
+// isPlain reports whether a name is a word and ".html", as most are: no rule for names of pages leaves it out.
+func isPlain(name string) bool {
+	word, ok := strings.CutSuffix(name, ".html")
+	for i := range len(word) {
+		switch c := word[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return ok && word != ""
 }
 
 // isBackup reports whether a name is that of an older copy, or of an editor's working file. Dot files are

@@ -54,3 +54,31 @@ func TestLeftOutNames(t *testing.T) {
 		}
 	}
 }
+
+// Names are judged alike whether patterns are set or not, as long as none of them matches: most names take a shorter way without.
+func TestUnmatchedPatternsChangeNothing(t *testing.T) {
+	none, err := public.ParseNames(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := public.ParseNames([]string{"nowhere/*.css"}, []string{"nowhere/**"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]int{}
+	words := []string{"", "page", "core", "4913", "Copy of a", "a copy", "a copy 2", "a (copy)", "a.bak", "a~", "#a#", ".a", "dump.sql", "core.12", "a-b_C", "ä", "a.b", "index", "robots", "a.tmp2", "a.orig"}
+	for _, word := range words {
+		for _, ext := range []string{"", ".html", ".htm", ".HTML", ".xhtml", ".html.en", ".html.gz", ".rdf", ".html~", ".bak", ".sql", ".txt"} {
+			if name := word + ext; name != "" {
+				why := none.File("", "dir/"+name, name)
+				if got := other.File("", "dir/"+name, name); got != why {
+					t.Errorf("%s: %q, and with patterns %q", name, why, got)
+				}
+				left[why]++
+			}
+		}
+	}
+	if left[""] < 20 || len(left) < 4 {
+		t.Errorf("why names are left out, and how many: %v", left)
+	}
+}

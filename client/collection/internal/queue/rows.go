@@ -89,5 +89,3 @@ func (r *rows) merge(b *bbolt.Bucket, appendKey func([]byte, uint64) []byte, lis
 	}
 	return merged, nil
 }
-
-func (r *rows) bytes() int { return r.size + 60*r.n }

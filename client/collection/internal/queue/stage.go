@@ -209,10 +209,3 @@ func (s *Stage) Digest(digests *bbolt.Bucket, key uint64) frontier.PageID {
 
 // HoldBack sets how many changes of each kind are staged, in place of a number that depends on that of the pages.
 func (s *Stage) HoldBack(n int) { s.limit = n }
-
-// Bytes returns roughly the memory of the stage.
-func (s *Stage) Bytes() int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return 24*s.n + 64*len(s.sites) + s.pages.bytes() + s.digests.bytes()
-}

@@ -19,6 +19,7 @@ type Codec struct {
 	In     Decoder // what is to be read
 	Reads  bool
 	Shares bool   // the strings that are read share one piece of memory
+	Skips  bool   // the clipped and fitting texts are not read
 	Parts  uint64 // flags of the optional parts
 
 	all  []byte
@@ -193,7 +194,7 @@ func (x *Codec) Text(v *string) {
 // Clipped is a text for people, of which at most n bytes are written.
 func (x *Codec) Clipped(v *string, n int) {
 	if x.Reads {
-		x.Text(v)
+		x.Fitting(v, n)
 	} else {
 		x.Out = AppendString(x.Out, Clip(*v, n))
 	}
@@ -201,7 +202,11 @@ func (x *Codec) Clipped(v *string, n int) {
 
 // Fitting is a text that is not written if it is longer than n bytes: a part of it would mean nothing.
 func (x *Codec) Fitting(v *string, n int) {
-	if !x.Reads && len(*v) > n {
+	switch {
+	case x.Reads && x.Skips:
+		x.In.Bytes()
+		return
+	case !x.Reads && len(*v) > n:
 		v = new(string)
 	}
 	x.Text(v)
