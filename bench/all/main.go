@@ -29,6 +29,8 @@ func main() { program.Main("all", run) }
 // measurements are the commands, without "go run ./bench/".
 var measurements = []string{
 	"manifest",
+	"manifest -n 31871 -edits 31",
+	"manifest -edits 12000",
 	"firstlook --edits 200 --files 100000",
 	"firstlook --sitemap --rounds 5",
 	"latency",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -80,5 +81,10 @@ func flat(ctx context.Context, out io.Writer, tmp, dir string, files, edits int)
 	})
 	each := func(d time.Duration) float64 { return d.Seconds() * 1000 / float64(edits) }
 	fmt.Fprintf(out, "%-12s %6.2f ms wall %6.2f ms cpu, mean of %d\n", "an edit", each(c.Wall), each(c.CPU), edits)
-	return err
+	if err != nil {
+		return err
+	}
+	goals := goal.Sheet{Out: out}
+	goals.AtMost(2, each(c.CPU), "ms of CPU for an edit in a directory of %d files", files)
+	return goals.Err()
 }

@@ -38,10 +38,10 @@ func (b *bench) known(ctx context.Context) error {
 			}
 			for _, t := range tasks {
 				if kind.name == "age" {
-					b.atMost(1.02, t.score.age/t.score.ageBound, "%s, B=%g: age %.4f days, bound %.4f", web, t.budget, t.score.age, t.score.ageBound)
+					b.goals.AtMost(1.02, t.score.age/t.score.ageBound, "%s, B=%g: age %.4f days, bound %.4f", web, t.budget, t.score.age, t.score.ageBound)
 					continue
 				}
-				b.atLeast(.995, t.score.fresh/t.score.bound, "%s, B=%g: %s, freshness %.4f, bound %.4f", web, t.budget, kind.name, t.score.fresh, t.score.bound)
+				b.goals.AtLeast(.995, t.score.fresh/t.score.bound, "%s, B=%g: %s, freshness %.4f, bound %.4f", web, t.budget, kind.name, t.score.fresh, t.score.bound)
 			}
 		}
 	}
@@ -61,8 +61,8 @@ func (b *bench) learned(ctx context.Context) error {
 				return err
 			}
 			learned, known := tasks[0].score, tasks[1].score
-			b.atLeast(.985, learned.early/known.early, "%s, B=%g: days 30 to 90, %.4f of %.4f at known rates", web, budget, learned.early, known.early)
-			b.atLeast(.99, learned.late/learned.bound, "%s, B=%g: after day 180, %.4f of the bound %.4f", web, budget, learned.late, learned.bound)
+			b.goals.AtLeast(.985, learned.early/known.early, "%s, B=%g: days 30 to 90, %.4f of %.4f at known rates", web, budget, learned.early, known.early)
+			b.goals.AtLeast(.99, learned.late/learned.bound, "%s, B=%g: after day 180, %.4f of the bound %.4f", web, budget, learned.late, learned.bound)
 			for _, t := range tasks[2:] {
 				b.note("%s: %.4f in days 30 to 90, %.4f after day 180", t.policy, t.score.early, t.score.late)
 			}
@@ -85,7 +85,7 @@ func (b *bench) manifests(ctx context.Context) error {
 			return err
 		}
 		for _, t := range tasks {
-			b.atLeast(.99, t.score.fresh/t.score.bound, "%s, B=%g: %s, %.4f of the bound %.4f", web, t.budget, t.policy, t.score.fresh, t.score.bound)
+			b.goals.AtLeast(.99, t.score.fresh/t.score.bound, "%s, B=%g: %s, %.4f of the bound %.4f", web, t.budget, t.policy, t.score.fresh, t.score.bound)
 		}
 	}
 	if b.budgets != nil {
@@ -122,7 +122,7 @@ func (b *bench) harmless(ctx context.Context) error {
 			worst, at = d, i
 		}
 	}
-	b.atLeast(-.01, worst, "gain of manifests over polling alone, the least of %d worlds: %s, %.4f and %.4f", len(names), names[at], pairs[2*at].score.fresh, pairs[2*at+1].score.fresh)
+	b.goals.AtLeast(-.01, worst, "gain of manifests over polling alone, the least of %d worlds: %s, %.4f and %.4f", len(names), names[at], pairs[2*at].score.fresh, pairs[2*at+1].score.fresh)
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (b *bench) thesis(ctx context.Context) error {
 			goal float64
 		}{{"polling", .6}, {"manifest", .17}, {"push", .05}} {
 			known, learned := 1-tasks[1+i].score.fresh, 1-tasks[4+i].score.fresh
-			b.atMost(way.goal, known/base, "%s: %s, %.4f stale; learned %.4f, which is %.3f of the thesis policy's", web, way.name, known, learned, learned/base)
+			b.goals.AtMost(way.goal, known/base, "%s: %s, %.4f stale; learned %.4f, which is %.3f of the thesis policy's", web, way.name, known, learned, learned/base)
 		}
 	}
 	return b.fewer(ctx)
@@ -188,7 +188,7 @@ func (b *bench) fewer(ctx context.Context) error {
 					low = mid
 				}
 			}
-			b.atMost(way.goal, high, "%s, 400 sites: share of the requests that %s needs for the freshness of optimal polling at B=.2, %.4f", web, way.name, want)
+			b.goals.AtMost(way.goal, high, "%s, 400 sites: share of the requests that %s needs for the freshness of optimal polling at B=.2, %.4f", web, way.name, want)
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (b *bench) liars(ctx context.Context) error {
 				b.note("%.4f of the gap: %s, B=%g: %.4f between the bounds %.4f of polling and %.4f of notices; all known %.4f", gap, web, t.budget, t.score.fresh, polling, best, known[i].score.fresh)
 				continue
 			}
-			b.atLeast(goal, gap, "%s, B=%g: %.4f between the bounds %.4f of polling and %.4f of notices; all known %.4f", web, t.budget, t.score.fresh, polling, best, known[i].score.fresh)
+			b.goals.AtLeast(goal, gap, "%s, B=%g: %.4f between the bounds %.4f of polling and %.4f of notices; all known %.4f", web, t.budget, t.score.fresh, polling, best, known[i].score.fresh)
 		}
 	}
 	var tasks []*task
@@ -237,7 +237,7 @@ func (b *bench) liars(ctx context.Context) error {
 		return err
 	}
 	for i := 0; i < len(tasks); i += 2 {
-		b.atLeast(.99, tasks[i].score.fresh/tasks[i+1].score.fresh, "all sites lie, B=%g: freshness %.4f, ignoring all notices %.4f", tasks[i].budget, tasks[i].score.fresh, tasks[i+1].score.fresh)
+		b.goals.AtLeast(.99, tasks[i].score.fresh/tasks[i+1].score.fresh, "all sites lie, B=%g: freshness %.4f, ignoring all notices %.4f", tasks[i].budget, tasks[i].score.fresh, tasks[i+1].score.fresh)
 	}
 	return b.noisy(ctx)
 }
@@ -255,7 +255,7 @@ func (b *bench) noisy(ctx context.Context) error {
 		return err
 	}
 	for _, t := range tasks {
-		b.atLeast(.98, t.score.fresh/t.score.bound, "recall .9, precision .5, learned, B=%g: %.4f of the bound %.4f", t.budget, t.score.fresh, t.score.bound)
+		b.goals.AtLeast(.98, t.score.fresh/t.score.bound, "recall .9, precision .5, learned, B=%g: %.4f of the bound %.4f", t.budget, t.score.fresh, t.score.bound)
 	}
 	return nil
 }

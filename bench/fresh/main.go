@@ -33,6 +33,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/sim"
@@ -48,7 +49,7 @@ type bench struct {
 	data, store  string
 	quick        bool
 	out          io.Writer
-	missed       int
+	goals        goal.Sheet
 }
 
 var items = []struct {
@@ -68,7 +69,7 @@ var items = []struct {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	b := &bench{out: out}
+	b := &bench{out: out, goals: goal.Sheet{Out: out}}
 	flags := flag.NewFlagSet("fresh", flag.ContinueOnError)
 	only := flags.String("only", "", "measure only the `ITEMS`, such as 1,2,8")
 	flags.IntVar(&b.seeds, "seeds", 3, "run with `N` seeds, from 1 on")
@@ -114,29 +115,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		fmt.Fprintln(b.out)
 	}
-	if b.missed > 0 {
-		return fmt.Errorf("%d goals missed", b.missed)
-	}
-	return nil
-}
-
-// atLeast prints a figure with a goal that it should reach or exceed.
-func (b *bench) atLeast(goal, got float64, format string, args ...any) {
-	b.judge(got >= goal, fmt.Sprintf(">= %g", goal), got, format, args...)
-}
-
-// atMost prints a figure with a goal that it should not exceed.
-func (b *bench) atMost(goal, got float64, format string, args ...any) {
-	b.judge(got <= goal, fmt.Sprintf("<= %g", goal), got, format, args...)
-}
-
-func (b *bench) judge(ok bool, goal string, got float64, format string, args ...any) {
-	word := "ok"
-	if !ok { // also if the figure is not a number
-		word = "MISSED"
-		b.missed++
-	}
-	fmt.Fprintf(b.out, "   %-6s  %8.4f  %-9s %s\n", word, got, goal, fmt.Sprintf(format, args...))
+	return b.goals.Err()
 }
 
 // note prints a figure without a goal.

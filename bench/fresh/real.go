@@ -65,7 +65,7 @@ func (b *bench) traces(ctx context.Context) error {
 			g := got[i]
 			text := fmt.Sprintf("%s, %.3g requests a day: learned %.4f, true mean rates %.4f; with manifests, learned %.4f", world.name, budget*pages, g.learned, g.known, g.manifest)
 			if i == 0 && requests >= 7.5 {
-				b.atLeast(.97, g.learned/g.known, "%s", text)
+				b.goals.AtLeast(.97, g.learned/g.known, "%s", text)
 			} else {
 				b.note("%.4f  %s", g.learned/g.known, text)
 			}
@@ -126,7 +126,7 @@ func (b *bench) feeds(ctx context.Context) error {
 			if _, own := rule.run.Policy.(poll.Ahead); perDay < 4 || !own { // only the crawler's own policy is judged
 				b.note("%.4f  %s", r.delay/r.bound, text)
 			} else {
-				b.atMost(1.10, r.delay/r.bound, "%s", text)
+				b.goals.AtMost(1.10, r.delay/r.bound, "%s", text)
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (b *bench) feeds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.atLeast(.4, 1-same.delay/training.delay, "less delay than advaRSS's training with equally many polls, %.3g per feed and day: %.1f min of %.1f (bound %.1f)", training.polls/feeds/slot, same.delay, training.delay, training.bound)
+	b.goals.AtLeast(.4, 1-same.delay/training.delay, "less delay than advaRSS's training with equally many polls, %.3g per feed and day: %.1f min of %.1f (bound %.1f)", training.polls/feeds/slot, same.delay, training.delay, training.bound)
 	for _, rule := range []struct {
 		name   string
 		policy poll.Policy

@@ -50,7 +50,7 @@ func (b *bench) speed(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	b.atMost(3, median(plans), "s of one core to plan a million pages, learned beliefs; the same pages at known rates, solved: %.2f s", median(solves))
+	b.goals.AtMost(3, median(plans), "s of one core to plan a million pages, learned beliefs; the same pages at known rates, solved: %.2f s", median(solves))
 
 	plan := fresh.Planning{Priced: fresh.Priced{Objective: freshness}, Budget: .1 * float64(n)}
 	site := plan.Site(fresh.SiteTerms{})
@@ -76,7 +76,7 @@ func (b *bench) speed(ctx context.Context) error {
 		}
 		queue = append(queue, took.Seconds()*1e6/float64(len(pages)))
 	}
-	b.atMost(2, median(queue), "µs per decision: take the next of %d pages from the queue and reschedule it; %.2f of them to compute when its visit pays", len(pages), median(next))
+	b.goals.AtMost(2, median(queue), "µs per decision: take the next of %d pages from the queue and reschedule it; %.2f of them to compute when its visit pays", len(pages), median(next))
 
 	told := make([]fresh.Page, 2000) // fewer pages, since it is slow
 	says := &fresh.Site{Tells: true, Signal: fresh.Signal{Right: 50, Wrong: 50, Heard: 45, Missed: 5}}
@@ -97,7 +97,7 @@ func (b *bench) speed(ctx context.Context) error {
 		size, most = size+l, max(most, l)
 	}
 	var p fresh.Page
-	b.atMost(360, float64(size)/float64(len(pages))+float64(unsafe.Sizeof(frontier.Entry{})), "B for a visited page: its stored belief, %d at most here, and its queue entry", most)
+	b.goals.AtMost(360, float64(size)/float64(len(pages))+float64(unsafe.Sizeof(frontier.Entry{})), "B for a visited page: its stored belief, %d at most here, and its queue entry", most)
 	b.note("%d B while its decision is computed, none of which stays in memory", unsafe.Sizeof(p))
 	return nil
 }

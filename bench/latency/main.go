@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/program"
 	"github.com/parleyweb/parley/internal/front"
 )
@@ -122,9 +123,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	fmt.Fprintf(out, "notifier's anonymous memory: %d MB before the edits, at most %d MB, %d MB after them\n", memory[0]>>20, slices.Max(memory)>>20, memory[len(memory)-1]>>20)
 	fmt.Fprintf(out, "save to fresh copy  %s\n", quantiles(fresh))
 	fmt.Fprintf(out, "two fsyncs          %s\n", quantiles(floor))
-	more, tail := at(fresh, .5)-at(floor, .5), float64(at(fresh, .99))/float64(at(fresh, .5))
-	fmt.Fprintf(out, "median: %v more than two fsyncs (goal: 5ms); p99: %.1f times the median (goal: 4)\n", more.Round(10*time.Microsecond), tail)
-	return nil
+	goals := goal.Sheet{Out: out}
+	goals.AtMost(5, (at(fresh, .5)-at(floor, .5)).Seconds()*1e3, "ms from saving a page to its copy, median, more than two fsyncs")
+	goals.AtMost(4, float64(at(fresh, .99))/float64(at(fresh, .5)), "its 99th percentile / its median")
+	return goals.Err()
 }
 
 // save writes a page as most editors do: to a temporary file, which is then renamed.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/bench/internal/cost"
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
@@ -44,6 +45,7 @@ func edit(ctx context.Context, n, edits int, out io.Writer) error {
 	if err := j.EndBaseline(); err != nil {
 		return err
 	}
+	goals := goal.Sheet{Out: out}
 	var whole int64 // bytes of the one file, compressed
 	fmt.Fprintf(out, "%-9s %8s %12s %12s %12s %12s %12s %12s\n", "", "edits", "CPU ms", "worst CPU", "wall ms", "worst wall", "MB written", "MB on disk")
 	for _, side := range []struct {
@@ -65,8 +67,13 @@ func edit(ctx context.Context, n, edits int, out io.Writer) error {
 				worst, worstCPU = max(worst, time.Since(one)), max(worstCPU, cost.Processor()-used)
 			}
 			each := 1 / float64(edits)
-			fmt.Fprintf(out, "%-9s %8s %12.1f %12.0f %12.1f %12.0f %12.2f %12.0f\n", side.name, what, (cost.Processor()-cpu).Seconds()*1e3*each, worstCPU.Seconds()*1e3,
-				time.Since(begin).Seconds()*1e3*each, worst.Seconds()*1e3, float64(written()-wrote)/1e6*each, float64(onDisk(filepath.Dir(s.Path)))/1e6)
+			usedEach, wroteEach := (cost.Processor()-cpu).Seconds()*1e3*each, float64(written()-wrote)/1e6*each
+			fmt.Fprintf(out, "%-9s %8s %12.1f %12.0f %12.1f %12.0f %12.2f %12.0f\n", side.name, what, usedEach, worstCPU.Seconds()*1e3,
+				time.Since(begin).Seconds()*1e3*each, worst.Seconds()*1e3, wroteEach, float64(onDisk(filepath.Dir(s.Path)))/1e6)
+			if edits > 1 && side.parts > 0 {
+				goals.AtMost(50, usedEach, "ms of CPU for an edit among %d items, in parts", n)
+				goals.AtMost(2, wroteEach, "MB written for an edit among %d items, in parts", n)
+			}
 			return nil
 		}
 		write := func() error {
@@ -80,8 +87,12 @@ func edit(ctx context.Context, n, edits int, out io.Writer) error {
 			if whole, err = gzipped(s.Path); err != nil {
 				return err
 			}
-		} else if err := sent(out, "first contact", s.Path, protocol.Cursor{}, whole); err != nil {
-			return err
+		} else {
+			share, err := sent(out, "first contact", s.Path, protocol.Cursor{}, whole)
+			if err != nil {
+				return err
+			}
+			goals.AtMost(1.05, share, "bytes of a first contact / those of one file, compressed")
 		}
 		first := j.Head()
 		next := 0
@@ -97,25 +108,29 @@ func edit(ctx context.Context, n, edits int, out io.Writer) error {
 			return err
 		}
 		if side.parts > 0 {
-			if err := sent(out, fmt.Sprint("update after ", side.edits, " edits"), s.Path, first, whole); err != nil {
+			share, err := sent(out, fmt.Sprint("update after ", side.edits, " edits"), s.Path, first, whole)
+			if err != nil {
 				return err
+			}
+			if side.edits <= n/1000 {
+				goals.AtMost(0.01, share, "bytes of an update after %d edits / those of one file, compressed", side.edits)
 			}
 		}
 	}
-	return nil
+	return goals.Err()
 }
 
 // sent prints the bytes that a reader with this cursor receives of a manifest in parts: the index, uncompressed and
-// compressed, and the compressed parts.
-func sent(out io.Writer, what, path string, at protocol.Cursor, whole int64) error {
+// compressed, and the compressed parts. It returns them, with the uncompressed index, as a share of one file, compressed.
+func sent(out io.Writer, what, path string, at protocol.Cursor, whole int64) (share float64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
 	m, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf"})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	need := m.Whole.Changed
 	if !m.Whole.Covers(at) {
@@ -123,11 +138,11 @@ func sent(out io.Writer, what, path string, at protocol.Cursor, whole int64) err
 	}
 	index, err := f.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	packed, err := gzipped(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var parts int64
 	for _, p := range need {
@@ -140,14 +155,14 @@ func sent(out io.Writer, what, path string, at protocol.Cursor, whole int64) err
 			info, err = os.Stat(name)
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		parts += info.Size()
 	}
 	ratio := func(index int64) float64 { return 100 * float64(index+parts) / float64(whole) }
 	fmt.Fprintf(out, "%s: an index of %d bytes (%d compressed) and %d bytes of compressed parts: %.2f %% (%.2f %%) of the %d bytes of one file, compressed\n",
 		what, index.Size(), packed, parts, ratio(index.Size()), ratio(packed), whole)
-	return nil
+	return ratio(index.Size()) / 100, nil
 }
 
 // gzipped returns the length of a file, compressed.

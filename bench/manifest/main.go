@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/program"
 )
 
@@ -86,6 +87,7 @@ func compare(ctx context.Context, n, rounds int, out io.Writer) error {
 	fmt.Fprintf(out, "%d items, %.1f MB, %.0f bytes an item; %s, %d CPUs\n\n",
 		n, float64(size)/1e6, float64(size)/float64(n), runtime.Version(), runtime.NumCPU())
 
+	goals := goal.Sheet{Out: out}
 	contests := []*contest{
 		{name: "write",
 			ours:   func() error { return writeOurs(io.Discard, n) },
@@ -122,6 +124,9 @@ func compare(ctx context.Context, n, rounds int, out io.Writer) error {
 		}
 		row("protocol", ours, fmt.Sprintf("%.1fx", theirs.Seconds()/ours.Seconds()))
 		row(peer, theirs, "")
+		if c.name == "read" {
+			goals.AtLeast(9, theirs.Seconds()/ours.Seconds(), "items read in a second / those of encoding/xml")
+		}
 	}
 
 	fmt.Fprintln(out)
@@ -138,7 +143,7 @@ func compare(ctx context.Context, n, rounds int, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "%-6s alone: %s\n", side, strings.TrimSpace(string(said)))
 	}
-	return nil
+	return goals.Err()
 }
 
 // readFile streams the file through read, which returns the number of items.
