@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 
 // plainFeatures is a Site.Features for pages whose first line is the title and which contain "noindex"
 // anywhere. It counts its calls.
-func plainFeatures(calls *int) func(string, []byte, bool) (inventory.Features, error) {
+func plainFeatures(calls *atomic.Int64) func(string, []byte, bool) (inventory.Features, error) {
 	return func(_ string, b []byte, _ bool) (inventory.Features, error) {
-		*calls++
+		calls.Add(1)
 		title, _, _ := strings.Cut(string(b), "\n")
 		return inventory.Features{Title: title, NoIndex: bytes.Contains(b, []byte("noindex"))}, nil
 	}
@@ -29,7 +30,7 @@ type stand struct {
 	*docroot
 	pub   *server.Publisher
 	log   *server.Journal
-	calls int
+	calls atomic.Int64
 	at    protocol.Cursor
 }
 
@@ -83,15 +84,15 @@ func TestNoIndex(t *testing.T) {
 	s.write("hidden.html", "Hidden\nnoindex")
 	s.write("notes.pdf", "noindex is no word of a PDF")
 	s.wantTold("")
-	if s.calls != 3 {
-		t.Errorf("features of %d pages", s.calls)
+	if s.calls.Load() != 3 {
+		t.Errorf("features of %d pages", s.calls.Load())
 	}
 	if s.site.Public(base+"hidden.html") || !s.site.Public(base+"a.html") {
 		t.Error("Public allows a page with noindex")
 	}
 	rep := s.wantTold("")
-	if rep.LeftOut != 1 || rep.Unchanged != 3 || s.calls != 3 {
-		t.Errorf("without a change: %+v, and features of %d pages", rep, s.calls)
+	if rep.LeftOut != 1 || rep.Unchanged != 3 || s.calls.Load() != 3 {
+		t.Errorf("without a change: %+v, and features of %d pages", rep, s.calls.Load())
 	}
 	if left := sitetest.LeftOut(s.look())["hidden.html"]; left != "noindex" {
 		t.Errorf("left out for %q", left)
@@ -174,8 +175,8 @@ func TestNewTitleAloneIsNoChange(t *testing.T) {
 	s.site = &server.Site{Docroot: s.dir, Base: base, Features: plainFeatures(&s.calls)}
 	s.pub = &server.Publisher{Inventory: s.site, Journal: s.log}
 	s.age("a.html")
-	if rep := s.wantTold(""); rep.Touched != 1 || rep.Unchanged != 1 || s.calls != 1 {
-		t.Errorf("%+v, and features of %d pages", rep, s.calls)
+	if rep := s.wantTold(""); rep.Touched != 1 || rep.Unchanged != 1 || s.calls.Load() != 1 {
+		t.Errorf("%+v, and features of %d pages", rep, s.calls.Load())
 	}
 	s.write("a.html", "a\nmore")
 	s.wantTold("update a.html")
@@ -191,17 +192,17 @@ func TestFeaturesVersion(t *testing.T) {
 	process := func(version, mask string) {
 		s.site = &server.Site{Docroot: s.dir, Base: base, FeaturesVersion: version}
 		s.site.Features = func(_ string, b []byte, _ bool) (inventory.Features, error) {
-			s.calls++
+			s.calls.Add(1)
 			text, _, _ := strings.Cut(string(b), mask)
 			return inventory.Features{Text: protocol.Sum([]byte(text))}, nil
 		}
 		s.pub = &server.Publisher{Inventory: s.site, Journal: s.log}
-		s.calls = 0
+		s.calls.Store(0)
 	}
 	look := func(what string, touched, calls int) {
 		t.Helper()
-		if rep := s.wantTold(""); rep.Touched != touched || s.calls != calls {
-			t.Errorf("%s: %+v, and features of %d pages", what, rep, s.calls)
+		if rep := s.wantTold(""); rep.Touched != touched || s.calls.Load() != int64(calls) {
+			t.Errorf("%s: %+v, and features of %d pages", what, rep, s.calls.Load())
 		}
 	}
 	process("", "no mask")

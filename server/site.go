@@ -83,7 +83,7 @@ type Site struct {
 	// calls it for HTML and XHTML, with at most the first 2 MiB of the same bytes
 	// that it digests, which Features must not keep; no other method calls it. whole
 	// says that they are all the bytes. A page with NoIndex is not published. An
-	// error means that the page could not be read.
+	// error means that the page could not be read. Several pages may be read at a time.
 	Features func(url string, page []byte, whole bool) (inventory.Features, error)
 
 	// FeaturesVersion is any text that changes whenever Features would return

