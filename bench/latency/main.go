@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer crawler.End()
 	if err := program.Until(waiting, "the copy", func() bool {
-		return web.Crawler().Requests >= len(pages) && same(root, mirror, pages[len(pages)-1]) &&
+		return same(root, mirror, pages[len(pages)-1]) &&
 			!slices.ContainsFunc(pages, func(p string) bool { return !same(root, mirror, p) })
 	}, notifier, crawler); err != nil {
 		return err

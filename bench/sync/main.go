@@ -77,7 +77,9 @@ func run(ctx context.Context, docroot string, out io.Writer) error {
 		return err
 	}
 	defer crawler.End()
-	if err := program.Until(waiting, "the copy", func() bool { return web.Crawler().Requests >= len(pages) && identical(docroot, mirror, pages) }, notifier, crawler); err != nil {
+	if err := program.Until(waiting, "the copy", func() bool {
+		return identical(docroot, mirror, pages[len(pages)-1:]) && identical(docroot, mirror, pages)
+	}, notifier, crawler); err != nil {
 		return fmt.Errorf("%w; fetched %d of %d pages", err, web.Crawler().Requests, len(pages))
 	}
 	copied := time.Since(began)
