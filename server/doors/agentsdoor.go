@@ -21,7 +21,7 @@ const (
 	agentLoad   = 3 * time.Minute // how long it may wait for others and be compiled: longer than a Host tries
 
 	// programsAtOnce is how many programs are received at a time. Compiling one
-	// takes a second, and a hundred times its size in memory.
+	// takes some seconds, and a hundred times its size in memory.
 	programsAtOnce = 4
 )
 

@@ -33,8 +33,8 @@ type Planning struct {
 
 	planner    *planner // nil: no site yet
 	sites      []*SitePlanning
-	added      int      // pages that are planned by their sums
-	alike      int      // the last of them, for which the next one stands
+	added      int      // pages of sites that have no demand curve of their own
+	alike      int      // how many of the last of them the next sample stands for
 	importance float64  // of all that were visited
 	told       float64  // of pages that are fetched outside the budget as soon as they change
 	beside     *planner // of those
@@ -91,7 +91,7 @@ func (p *Planning) Site(t SiteTerms) *SitePlanning {
 	return s
 }
 
-// Add adds a page of the site, and returns its Page.Fresh at a time. It keeps nothing of it.
+// Add adds a page of the site, and returns its Page.Fresh at now. It keeps nothing of it.
 func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 	p := s.planning
 	post := page.Posterior()

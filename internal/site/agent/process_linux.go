@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// niceness is the priority of a process that runs a program, on Linux. With 10 it gets a twentieth
-// of two processors that four processes want, and is not compiled in a minute; with 5, a seventh.
+// niceness is the priority of a process that runs a program, on Linux. Beside two busy processes on the same processor it gets a
+// seventh of that processor; with 10 it would get a twentieth, and need more than a minute to compile a program.
 const niceness = 5
 
 // processData bounds the memory of a process on Linux, in bytes: enough to compile
