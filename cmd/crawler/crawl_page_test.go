@@ -113,7 +113,7 @@ func TestCrawlPage(t *testing.T) {
 	d.shows("Nothing needs a person.")
 	d.shows("<bdi>" + strings.TrimSuffix(site.Base, "/") + "</bdi>")
 	d.shows("<bdi>" + bad + "</bdi><br><small><span class=\"bad\">fails</span>: ")
-	until(t, "the site is followed", func() bool { return strings.Contains(r.status(), "1 sites followed") })
+	until(t, "the site is followed", func() bool { return strings.Contains(r.status(), "1 site followed") })
 	site.Write("a.html", "<title>A</title>changed")
 	site.Publish()
 	d.shows(`data-label="Told by">stream</td>`)

@@ -134,7 +134,7 @@ func TestRunFollowsSiteWithManifest(t *testing.T) {
 		return strings.Contains(r.says("pages", "--prefix", site.Base+"new.html"), "404") && strings.Contains(r.says("pages", "--prefix", site.Base+"p1.html", "--format", "csv"), ",2,0,")
 	})
 	code, out, said := program(t.Context(), "status", dir)
-	if code != 0 || !strings.Contains(out, "running since") || !strings.Contains(out, "1 sites followed") {
+	if code != 0 || !strings.Contains(out, "running since") || !strings.Contains(out, "1 site followed") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
 	r.finish()

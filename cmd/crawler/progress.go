@@ -9,6 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
+	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
 )
 
@@ -54,8 +55,8 @@ func (p *progress) Run(ctx context.Context) error {
 			if left != "" {
 				left = ", about " + left + " left"
 			}
-			fmt.Fprintf(p.env.Stderr, "\r\033[K%d pages, %.1f/s, %d sites in flight, %d in the queue%s, %s",
-				pagesOf(&s), rate, s.InFlight, s.Queue, left, webreport.Size(float64(s.Came())))
+			fmt.Fprintf(p.env.Stderr, "\r\033[K%s, %.1f/s, %s in flight, %d in the queue%s, %s",
+				admin.Many(pagesOf(&s), "page", "pages"), rate, admin.Many(s.InFlight, "site", "sites"), s.Queue, left, webreport.Size(float64(s.Came())))
 		case s.Requests != last.Requests || pagesOf(&s) != pagesOf(&last):
 			attrs := []any{slog.Int64("pages", pagesOf(&s)), slog.String("per_second", fmt.Sprintf("%.1f", recent)),
 				slog.Int("sites_in_flight", s.InFlight), slog.Int("in_the_queue", s.Queue), slog.String("received", webreport.Size(float64(s.Came())))}

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/parleyweb/parley/cmd/crawler/internal/webreport"
+	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
@@ -102,7 +103,8 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		}
 		return nil
 	}
-	print("crawler", "running since %s, %d sites in flight, %d tasks running, %d sites followed", s.Began.Format(time.RFC3339), s.InFlight, s.Busy, s.Followed)
+	print("crawler", "running since %s, %s in flight, %s running, %s followed", s.Began.Format(time.RFC3339),
+		admin.Many(s.InFlight, "site", "sites"), admin.Many(s.Busy, "task", "tasks"), admin.Many(s.Followed, "site", "sites"))
 	if s.Ends != "" {
 		print("", "stopping: %s", s.Ends)
 	}

@@ -30,7 +30,7 @@ func TestPauseCommands(t *testing.T) {
 	until(t, "both sites are stored", func() bool { return text(site.Base) == "first" && text(other.Base) == "first" })
 	until(t, "both sites are followed", func() bool { return strings.Contains(r.status(), "2 sites followed") })
 	r.says("pause", site.Base)
-	until(t, "the stream is closed", func() bool { return strings.Contains(r.status(), "1 sites followed") })
+	until(t, "the stream is closed", func() bool { return strings.Contains(r.status(), "1 site followed") })
 	site.ForgetRequests()
 	site.Write("a.html", "second")
 	site.Publish()

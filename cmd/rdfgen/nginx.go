@@ -15,7 +15,7 @@ type serverBlock struct {
 	end  int // offset in the file behind its server_name, or else its "{": a line may be added there
 	root string
 
-	names, includes           []string          // as written
+	names, includes, ports    []string          // as written
 	locations                 map[string]string // the file of each
 	tls, isDefault, redirects bool
 }
@@ -164,7 +164,10 @@ func (s *serverBlock) take(name string, args []string) {
 		}
 	case "listen":
 		s.isDefault = s.isDefault || slices.Contains(args, "default_server")
-		s.tls = s.tls || slices.Contains(args, "ssl") || len(args) > 0 && (args[0] == "443" || strings.HasSuffix(args[0], ":443"))
+		for _, at := range args[:min(len(args), 1)] {
+			s.ports = append(s.ports, at[strings.LastIndex(at, ":")+1:])
+		}
+		s.tls = s.tls || slices.Contains(args, "ssl") || slices.Contains(s.ports, "443")
 	case "return":
 		s.redirects = true
 	case "include":
@@ -187,8 +190,8 @@ func (s *serverBlock) serves(host string) bool {
 }
 
 // serving returns the blocks that serve a docroot, or any if it is empty, as a host: those with its name, else the default.
-// Of these, if the site is at https and some have TLS, only those.
-func serving(list []serverBlock, host, docroot string, https bool) []serverBlock {
+// Of these, if some listen at the port of the URL, or if the site is at https and some have TLS, only those.
+func serving(list []serverBlock, host, port, docroot string, https bool) []serverBlock {
 	keep := func(list []serverBlock, f func(s serverBlock) bool) (kept []serverBlock) {
 		for _, s := range list {
 			if f(s) {
@@ -196,6 +199,9 @@ func serving(list []serverBlock, host, docroot string, https bool) []serverBlock
 			}
 		}
 		return kept
+	}
+	if at := keep(list, func(s serverBlock) bool { return slices.Contains(s.ports, port) }); len(at) > 0 { // else something before nginx maps it
+		list = at
 	}
 	found := keep(list, func(s serverBlock) bool { return s.serves(host) })
 	if len(found) == 0 {

@@ -170,7 +170,7 @@ func (s *setup) serving() []serverBlock {
 	if u.Path != "/" {
 		docroot = "" // the root of the host is another directory, or an alias
 	}
-	return serving(s.blocks, u.Hostname(), docroot, u.Scheme == "https")
+	return serving(s.blocks, u.Hostname(), u.Port(), docroot, u.Scheme == "https")
 }
 
 // urlPath is the path of the base URL, with slashes around it.

@@ -179,6 +179,12 @@ server {
 	if out := m.setup(0, "www", "https://other.example/"); !strings.Contains(out, "No server block") || !strings.Contains(out, "location = /robots.rdf {") {
 		t.Errorf("a host that nginx does not serve: %s", out)
 	}
+	// A site at a port of its own is not that of the default server at another port.
+	const atPort80 = "server { listen 127.0.0.1:80 default_server; root DIR/www; }\n"
+	m.write("etc/nginx/sites/ports", atPort80+"server { listen [::1]:8080; root DIR/www; }\n")
+	if out := m.setup(0, "www", "http://localhost:8080/"); m.read("etc/nginx/sites/ports") != atPort80+"server {\n    include parley-localhost+8080.conf; listen [::1]:8080; root DIR/www; }\n" {
+		t.Errorf("a site at port 8080: %s\n%s", out, m.read("etc/nginx/sites/ports"))
+	}
 }
 
 // A change of any form is shown as patch understands it.

@@ -236,6 +236,8 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return nil, err
+	case err != nil && c.Run == nil:
+		return nil, Misusef("%s; options follow the command, which is one of %s", explain(p.fs, err), strings.Join(c.names(), ", "))
 	case err != nil:
 		return nil, Misusef("%s", explain(p.fs, err))
 	case p.version, p.list, p.helpAll:

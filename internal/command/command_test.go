@@ -233,6 +233,7 @@ func TestMisuse(t *testing.T) {
 		{"follow a b", `unexpected argument "b"`},
 		{"parts", "missing command: want one of a, b"},
 		{"parts c", "unknown command c"},
+		{"parts --grace=1m a", "parts: unknown option --grace; options follow the command, which is one of a"},
 		{"parts aa", `unknown command aa; did you mean "a"?`},
 		{"folow", `unexpected argument "folow"; did you mean "follow"?`},
 		{"--docroot / folow", `unexpected argument "folow"; did you mean "follow"?`},
