@@ -51,7 +51,7 @@ var ours = map[string][]string{
 	"server/versions":              {"protocol", "server", "server/inventory", "internal/atomicfile", "internal/coding", "internal/pause", "server/content"},
 	"internal/site/evidence":       {"protocol", "internal/inet", "server", "server/inventory", "internal/fetch", "internal/html", "internal/clock", "internal/pause", "server/content"},
 	"internal/site/forms":          {"protocol", "internal/html", "internal/maintext", "internal/site/evidence", "server", "server/archive", "server/caller", "server/content", "server/doors", "server/inventory", "server/versions"},
-	"internal/site/static":         {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap"},
+	"internal/site/static":         {"protocol", "internal/atomicfile", "server", "internal/journal", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap", "internal/clock"},
 	"internal/site/ping":           {"protocol", "internal/atomicfile", "internal/inet", "server", "internal/journal", "internal/fetch", "internal/clock", "internal/pause"},
 	"server/catalog":               {"protocol", "server", "server/inventory", "server/internal/public", "internal/coding", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
 	"server/cel":                   {"protocol", "server/caller"},

@@ -31,6 +31,7 @@ var measurements = []string{
 	"manifest",
 	"manifest -n 31871 -edits 31",
 	"manifest -edits 12000",
+	"manifest -edits 100 -over 60s",
 	"firstlook --edits 200 --files 100000",
 	"firstlook --sitemap --rounds 5",
 	"latency",

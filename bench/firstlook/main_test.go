@@ -17,7 +17,7 @@ func TestRun(t *testing.T) {
 		if err := run(t.Context(), []string{"--files", "120", "--rounds", "2", "--sitemap", "--npm", "none", "--dir", dir}, &out); err != nil {
 			t.Fatal(err)
 		}
-		if got := out.String(); strings.Count(got, "\nunchanged ") != 2 || !strings.HasPrefix(got, "120 files, ") {
+		if got := out.String(); strings.Count(got, "\nunchanged ") != 2 || strings.Count(got, "\none edit ") != 2 || !strings.HasPrefix(got, "120 files, ") {
 			t.Errorf("output:\n%s", got)
 		}
 	}

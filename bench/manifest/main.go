@@ -3,7 +3,8 @@
 //
 //	go run ./bench/manifest            # one million items
 //	go run ./bench/manifest -n 100000  # a shorter run
-//	go run ./bench/manifest -edits 300 # what an edit costs in a manifest of one file, and in parts
+//	go run ./bench/manifest -edits 300 # what an edit costs in a manifest of one file, and in parts with a sitemap
+//	go run ./bench/manifest -edits 100 -over 60s # the same, with time between the edits
 //	go run ./bench/manifest -heads 249 # bytes of a HEAD for each page, and of the forms that list them all
 //
 // Rounds are interleaved, and the best of each side counts: other load on the machine can only slow a round
@@ -35,6 +36,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	n := flags.Int("n", 1_000_000, "items")
 	rounds := flags.Int("rounds", 3, "rounds of each measurement")
 	edits := flags.Int("edits", 0, "instead, measure this many edits, the manifest being written after each")
+	over := flags.Duration("over", 0, "spread the edits in parts over this time; default: one follows the other")
 	pages := flags.Int("heads", 0, "instead, compare the bytes of so many HEAD requests with those of one request for a list")
 	only := flags.String("only", "", "internal: measure only the memory of one side: read or write")
 	file := flags.String("file", "", "internal: manifest that -only reads")
@@ -45,7 +47,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return errors.New("-n and -rounds must be at least 1")
 	}
 	if *edits > 0 {
-		return edit(ctx, *n, *edits, out)
+		return edit(ctx, *n, *edits, *over, out)
 	}
 	if *pages > 0 {
 		return heads(ctx, *pages, out)

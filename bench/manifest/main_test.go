@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parleyweb/parley/bench/internal/goal"
 )
@@ -45,10 +46,10 @@ func TestHeads(t *testing.T) {
 // The bench of edits runs to its end.
 func TestEdits(t *testing.T) {
 	var out bytes.Buffer
-	if err := edit(t.Context(), 300, 3, &out); err != nil && !errors.Is(err, goal.ErrMissed) {
+	if err := edit(t.Context(), 300, 3, 3*time.Millisecond, &out); err != nil && !errors.Is(err, goal.ErrMissed) {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 10 {
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 13 {
 		t.Errorf("%d lines:\n%s", n, &out)
 	}
 }

@@ -93,7 +93,7 @@ func quirks() (list []dimension) {
 
 // kinds are the kinds of steps. Some need a notifier, or a crawler that keeps running.
 var kinds = []string{"edit", "edit-many", "trifles", "create", "move", "copy", "delete", "rebuild", "protect", "robots-lost", "robots-empty",
-	"robots-back", "wrong-docroot", "wrong-docroot", "quiet", "restart-notifier", "restart-notifier", "kill-notifier", "kill-notifier", "restart-crawler", "kill-crawler", "kill-crawler", "disk-full"}
+	"robots-back", "wrong-docroot", "wrong-docroot", "quiet", "grow", "parts", "restart-notifier", "restart-notifier", "kill-notifier", "kill-notifier", "restart-crawler", "kill-crawler", "kill-crawler", "disk-full"}
 
 // drawing returns the random source of one part of a plan. It stays the same when other parts are removed.
 func drawing(seed uint64, what string) *rand.Rand {
@@ -221,7 +221,7 @@ func (p *Plan) drawSteps() {
 		tells := p.Sites[s.Site].Tells
 		notifier := tells != "silent" && tells != "manifest"
 		switch {
-		case strings.HasSuffix(s.Kind, "-notifier") && !notifier, s.Kind == "wrong-docroot" && !notifier:
+		case strings.HasSuffix(s.Kind, "-notifier") && !notifier, s.Kind == "wrong-docroot" && !notifier, s.Kind == "parts" && tells == "silent":
 			s.Kind = "edit"
 		case s.Kind == "protect" && p.Sites[s.Site].Front == "notifier":
 			s.Kind = "delete"
@@ -280,8 +280,8 @@ func Excluded(tables Tables, a, b string) string {
 			return "the command that has the option excludes the other feature"
 		case excluded(a, b):
 			return "the two features exclude each other"
-		case an == "step" && bn == "tells" && (strings.HasSuffix(av, "-notifier") || av == "wrong-docroot"):
-			return "there is no notifier"
+		case an == "step" && bn == "tells" && (strings.HasSuffix(av, "-notifier") || av == "wrong-docroot" || av == "parts"):
+			return "there is no notifier, or no manifest"
 		}
 		a, b = b, a
 	}

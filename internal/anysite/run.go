@@ -225,7 +225,7 @@ func (w *world) declare() {
 		if c["types"] == "yes" && s.Name == "a" {
 			flags = append(flags, "--include", "**/*.{txt,css,json,zip,md}", "--include", "*.{txt,css,json,zip,md}")
 		}
-		if c["parts"] != "no" && (s.inDocroot() || !strings.HasPrefix(s.front.kind, "nginx")) { // the shipped nginx configuration serves parts from the docroot
+		if c["parts"] != "no" && w.servesParts(s) {
 			flags = append(flags, "--parts", c["parts"])
 		}
 		state := filepath.Join(w.dir, "state-"+s.Name)
@@ -293,6 +293,11 @@ func (w *world) declare() {
 	}
 	p.args = append(p.args, written(w.plan.Options["crawler"])...)
 	w.add(p)
+}
+
+// servesParts reports whether a site can have its manifest in parts: the shipped nginx configuration serves them from the docroot.
+func (w *world) servesParts(s *site) bool {
+	return s.inDocroot() || !strings.HasPrefix(s.front.kind, "nginx")
 }
 
 // round returns an interval in which each page can be visited three times with a wait between two requests: with a

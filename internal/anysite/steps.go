@@ -34,6 +34,8 @@ func (w *world) step(ctx context.Context, s Step) error {
 	case "wrong-docroot":
 		x.Target = "notifier-" + at.Name
 		err = w.mislead(at, w.procs[x.Target], s.Pause)
+	case "parts":
+		x.URLs, err = []string{at.base}, w.cross(at)
 	case "quiet":
 		time.Sleep(300 * time.Millisecond)
 	default:
@@ -107,6 +109,12 @@ func (w *world) change(s *site, kind string, r *rand.Rand) (urls []string, err e
 		q := Page{Path: path, Name: path, Age: 0, Version: 1}
 		urls = append(urls, s.url(path))
 		err = cmp.Or(w.write(s, q), link("", path))
+	case "grow":
+		for i := range 3 + r.IntN(8) {
+			path := fmt.Sprintf("grown/%d.html", i)
+			urls = append(urls, s.url(path))
+			err = cmp.Or(err, w.write(s, Page{Path: path, Name: path, Version: 1}), link("", path))
+		}
 	case "move", "copy":
 		from := pick(r, plain)
 		to := strings.TrimSuffix(from, ".html") + "-too.html"
@@ -264,6 +272,29 @@ func (w *world) mislead(s *site, p *process, pause int) error {
 		} else {
 			w.wrote(s, q.Path, nil)
 		}
+	}
+	if err := p.start(); err != nil {
+		return err
+	}
+	p.says("scanned", 3*time.Second)
+	return nil
+}
+
+// cross has a site's manifest in parts from now on, or in one file if it was in parts.
+func (w *world) cross(s *site) error {
+	p, i := cmp.Or(w.procs["notifier-"+s.Name], w.procs["rdfgen-"+s.Name]), 0
+	p.stop()
+	p.args = slices.Clone(p.args)
+	if i = slices.Index(p.args, "--parts"); i < 0 {
+		if !w.servesParts(s) {
+			return w.again(p)
+		}
+		i = len(p.args)
+		p.args = append(p.args, "--parts", "0")
+	}
+	p.args[i+1] = map[bool]string{true: "1", false: "0"}[p.args[i+1] == "0"]
+	if p.kind == "rdfgen" {
+		return nil // the timer starts it
 	}
 	if err := p.start(); err != nil {
 		return err

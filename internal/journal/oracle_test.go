@@ -172,6 +172,15 @@ func (o *oracle) compare(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 			return in && protocol.Compare(e.Item.URL, after) > 0
 		}))
 	}
+	for range 3 {
+		from, to := site(rnd), site(rnd)
+		if rnd.IntN(4) == 0 {
+			to = ""
+		}
+		same(t, "from "+from+", before "+to, collect(t, v.Between(from, to)), o.sorted(func(e journal.Entry) bool {
+			return protocol.Compare(e.Item.URL, from) >= 0 && (to == "" || protocol.Compare(e.Item.URL, to) < 0)
+		}))
+	}
 	stones := o.stones()
 	for range 3 {
 		u := site(rnd)

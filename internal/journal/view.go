@@ -79,6 +79,22 @@ func (v *View) Under(prefix string, deep bool) iter.Seq2[Entry, error] {
 	return each(func() *rows[Entry] { return &v.Reader(prefix, deep, "").rows })
 }
 
+// Between yields the entries from one URL on, and before another one; empty means the beginning and the end.
+func (v *View) Between(from, to string) iter.Seq2[Entry, error] {
+	least, end := itemKey(from), itemKey(to)
+	in := func(k, b []byte) ([]byte, []byte) {
+		if to != "" && bytes.Compare(k, end) >= 0 {
+			return nil, nil
+		}
+		return k, b
+	}
+	first := func(c *bbolt.Cursor) ([]byte, []byte) { return in(c.Seek(least)) }
+	next := func(c *bbolt.Cursor) ([]byte, []byte) { return in(c.Next()) }
+	return each(func() *rows[Entry] {
+		return &rows[Entry]{v: v, bucket: itemsBuckets[v.m.slot], first: first, move: next, order: ascends, parse: parseEntry}
+	})
+}
+
 // A Reader reads entries one by one.
 type Reader struct{ rows rows[Entry] }
 

@@ -19,7 +19,7 @@ const Namespace = "http://www.sitemaps.org/schemas/sitemap/0.9"
 const (
 	MaxURLs  = 50_000     // URLs of a set, or sitemaps of an index
 	MaxBytes = 52_428_800 // uncompressed
-	maxLoc   = 2048       // characters of a loc: it has fewer
+	MaxLoc   = 2048       // characters of a loc: it has fewer
 )
 
 // Errors that [Reader.Next] wraps.

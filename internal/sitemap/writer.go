@@ -1,14 +1,8 @@
 package sitemap
 
 import (
-	"bufio"
-	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/protocol"
@@ -30,47 +24,23 @@ type Page struct {
 // A Language is a page in a language, a tag of RFC 5646.
 type Language struct{ Tag, Loc string }
 
-// A Writer writes the pages of a site as files within the limits of the protocol: all in one, or, with Parts,
-// as many as needed, and an index of them. [Fit] tells beforehand whether parts are needed.
-//
-// The output depends on the pages and their order alone. The memory of a Writer does not depend on their
-// number.
+// A Writer writes pages as one file within the limits of the protocol. Its memory does not depend on their number.
 type Writer struct {
-	Base  string // URL of the directory that the files are in, with a last "/"
-	Name  string // of the file to give to crawlers; empty means sitemap.xml
-	Parts bool
+	To io.Writer
 
-	// PartExt is the suffix of the names of parts, such as ".xml.gz" if Create compresses them. Empty means
-	// ".xml".
-	PartExt string
-
-	// Create begins the file of the given name. It is complete once Close is called; the writer calls nothing
-	// else after an error.
-	Create func(name string) (io.WriteCloser, error)
-
-	// MaxURLs and MaxBytes bound one file. Zero means the constants of that name, which are never exceeded; a
+	// MaxURLs and MaxBytes bound the file. Zero means the constants of that name, which are never exceeded; a
 	// limit below 16 KiB is raised to that.
 	MaxURLs  int
 	MaxBytes int
 
-	file  file
+	URLs   int  // written so far
+	Newest Page // of those whose date can be written
+
+	begun bool
+	left  int // bytes for entries
 	buf   []byte
-	parts []Page // the newest page of each
-	stats Written
-	bad   error // final
+	date  [40]byte
 }
-
-// Written is what a Writer has written.
-type Written struct {
-	URLs  int
-	Parts int // 0 without an index
-
-	// LeftOut counts pages whose URL is too long for the protocol.
-	LeftOut int
-}
-
-// ErrFull is returned by Add for a page that exceeds the limits of one file, without Parts.
-var ErrFull = errors.New("more pages than one sitemap may have")
 
 const (
 	declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
@@ -80,51 +50,67 @@ const (
 	indexEnd    = "</sitemapindex>\n"
 )
 
-// Fit reports whether the pages fit one file of the given limits, where zero means those of the protocol. It
-// reads no more pages than needed.
-func Fit(pages iter.Seq2[Page, error], maxURLs, maxBytes int) (bool, error) {
-	r := newRoom(maxURLs, maxBytes)
-	var buf []byte
-	for p, err := range pages {
-		if err != nil {
-			return false, err
-		}
-		if buf = appendURL(buf[:0], p); len(buf) > 0 && !r.take(len(buf)) {
-			return false, nil
-		}
+// Limit returns a limit that is set, if it is above zero and below the protocol's, and else the protocol's.
+func Limit(set, most int) int {
+	if set <= 0 {
+		return most
 	}
-	return true, nil
+	return min(set, most)
 }
 
-// A room is what a file may still hold.
-type room struct{ urls, bytes int }
-
-// newRoom returns the room of an empty file with the limits of a Writer.
-func newRoom(maxURLs, maxBytes int) room {
-	if maxURLs <= 0 || maxURLs > MaxURLs {
-		maxURLs = MaxURLs
+// Add adds a page, whose URL has less than MaxLoc characters. It returns false if the file has no room for it.
+func (w *Writer) Add(p Page) (bool, error) {
+	if err := w.begin(); err != nil {
+		return false, err
 	}
-	if maxBytes <= 0 || maxBytes > MaxBytes {
-		maxBytes = MaxBytes
+	w.buf = appendURL(w.buf[:0], p)
+	if w.URLs == Limit(w.MaxURLs, MaxURLs) || len(w.buf) > w.left {
+		return false, nil
 	}
-	return room{maxURLs, max(maxBytes, 16<<10) - len(setStart) - len(setEnd)} // one entry is never longer
+	w.URLs++
+	w.left -= len(w.buf)
+	if p.Modified.After(w.Newest.Modified) && len(appendDate(w.date[:0], p.Modified, p.Span)) > 0 {
+		w.Newest = p
+	}
+	_, err := w.To.Write(w.buf)
+	return true, err
 }
 
-// take takes the room for an entry of n bytes, and returns false if there is not enough.
-func (r *room) take(n int) bool {
-	if r.urls == 0 || n > r.bytes {
-		return false
+func (w *Writer) begin() error {
+	if w.begun {
+		return nil
 	}
-	r.urls--
-	r.bytes -= n
-	return true
+	w.begun = true
+	w.left = max(Limit(w.MaxBytes, MaxBytes), 16<<10) - len(setStart) - len(setEnd) // one entry is never longer
+	_, err := io.WriteString(w.To, setStart)
+	return err
 }
 
-// appendURL appends the entry of a page, and nothing for one that is left out.
+// Close ends the file. A site without pages has a sitemap without any.
+func (w *Writer) Close() error {
+	err := w.begin()
+	if err == nil {
+		_, err = io.WriteString(w.To, setEnd)
+	}
+	return err
+}
+
+// WriteIndex writes an index of sitemaps: of each its URL, and when it changed last.
+func WriteIndex(w io.Writer, sitemaps []Page) error {
+	if len(sitemaps) > MaxURLs {
+		return fmt.Errorf("%d parts, more than %d, the limit of a sitemap index", len(sitemaps), MaxURLs)
+	}
+	b := []byte(indexStart)
+	for _, p := range sitemaps {
+		b = append(appendText(append(b, "<sitemap><loc>"...), p.Loc), "</loc>"...)
+		b = append(appendLastmod(b, p.Modified, p.Span), "</sitemap>\n"...)
+	}
+	_, err := w.Write(append(b, indexEnd...))
+	return err
+}
+
+// appendURL appends the entry of a page.
 func appendURL(b []byte, p Page) []byte {
-	if len(p.Loc) >= maxLoc {
-		return b
-	}
 	b = append(appendText(append(b, "<url><loc>"...), p.Loc), "</loc>"...)
 	b = appendLastmod(b, p.Modified, p.Span)
 	before := len(b)
@@ -140,145 +126,6 @@ func appendURL(b []byte, p Page) []byte {
 
 // maxLanguages bounds the links of an entry to other languages, in bytes.
 const maxLanguages = 8 << 10
-
-// A file is the one that is being written.
-type file struct {
-	out    *bufio.Writer // nil before the first
-	to     io.Closer
-	room   room
-	newest Page // the newest of its pages whose date can be written
-}
-
-func (f *file) create(create func(string) (io.WriteCloser, error), name, start string) error {
-	to, err := create(name)
-	if err != nil {
-		return err
-	}
-	f.to = to
-	if f.out == nil {
-		f.out = bufio.NewWriterSize(to, 64<<10)
-	} else {
-		f.out.Reset(to)
-	}
-	_, err = f.out.WriteString(start)
-	return err
-}
-
-func (f *file) close(end string) error {
-	if _, err := f.out.WriteString(end); err != nil {
-		return err
-	}
-	if err := f.out.Flush(); err != nil {
-		return err
-	}
-	return f.to.Close()
-}
-
-// Add adds a page. Pages must come in their final order. One whose URL has 2,048 characters or more is left
-// out.
-func (w *Writer) Add(p Page) error {
-	if w.bad == nil {
-		w.bad = w.add(p)
-	}
-	return w.bad
-}
-
-func (w *Writer) add(p Page) error {
-	f := &w.file
-	if f.out == nil {
-		if err := w.start(); err != nil {
-			return err
-		}
-	}
-	if w.buf = appendURL(w.buf[:0], p); len(w.buf) == 0 {
-		w.stats.LeftOut++
-		return nil
-	}
-	if !f.room.take(len(w.buf)) {
-		if !w.Parts {
-			return ErrFull
-		}
-		if err := w.end(); err != nil {
-			return err
-		}
-		if err := w.start(); err != nil {
-			return err
-		}
-		f.room.take(len(w.buf))
-	}
-	if p.Modified.After(f.newest.Modified) && Lastmod(p.Modified, p.Span) != "" {
-		f.newest = p
-	}
-	w.stats.URLs++
-	_, err := f.out.Write(w.buf)
-	return err
-}
-
-// start begins a file of pages.
-func (w *Writer) start() error {
-	w.Name, w.PartExt = cmp.Or(w.Name, "sitemap.xml"), cmp.Or(w.PartExt, ".xml")
-	name := w.Name
-	if w.Parts {
-		if len(w.parts) == MaxURLs {
-			return fmt.Errorf("more than %d parts, the limit of a sitemap index", MaxURLs)
-		}
-		name = PartName(w.Name, len(w.parts)+1, w.PartExt)
-	}
-	w.file.room, w.file.newest = newRoom(w.MaxURLs, w.MaxBytes), Page{}
-	return w.file.create(w.Create, name, setStart)
-}
-
-// end ends the current file of pages.
-func (w *Writer) end() error {
-	if w.Parts {
-		w.parts = append(w.parts, w.file.newest)
-	}
-	return w.file.close(setEnd)
-}
-
-// Close ends the last file, and then writes the index if there are parts. A
-// site without pages has a sitemap without any.
-func (w *Writer) Close() (Written, error) {
-	if w.bad == nil {
-		w.bad = w.finish()
-	}
-	if w.bad != nil {
-		return Written{}, w.bad
-	}
-	w.bad = errors.New("sitemap is closed")
-	return w.stats, nil
-}
-
-func (w *Writer) finish() error {
-	if w.file.out == nil {
-		if err := w.start(); err != nil {
-			return err
-		}
-	}
-	if err := w.end(); err != nil || !w.Parts {
-		return err
-	}
-	w.stats.Parts = len(w.parts)
-	if err := w.file.create(w.Create, w.Name, indexStart); err != nil {
-		return err
-	}
-	for i, p := range w.parts {
-		b := append(w.buf[:0], "<sitemap><loc>"...)
-		b = append(appendText(b, w.Base+url.PathEscape(PartName(w.Name, i+1, w.PartExt))), "</loc>"...)
-		b = appendLastmod(b, p.Modified, p.Span)
-		w.buf = append(b, "</sitemap>\n"...)
-		if _, err := w.file.out.Write(w.buf); err != nil {
-			return err
-		}
-	}
-	return w.file.close(indexEnd)
-}
-
-// PartName returns the name of part i, from 1, of the sitemap of that name:
-// of sitemap.xml it is sitemap-0001.xml.
-func PartName(name string, i int, ext string) string {
-	return fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(name, ".xml"), i, ext)
-}
 
 // Lastmod returns the sitemap's date for a page that changed within the span that begins at modified. The
 // published schema knows only two forms: a moment, and a day. So a date that is not exact to the second is

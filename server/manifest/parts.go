@@ -515,10 +515,10 @@ func (p *pass) rebuild(ctx context.Context) (err error) {
 		}
 	}
 	p.latest = nil
-	pages, err := p.cut(ctx, func(yield func(protocol.Item, error) bool) {
-		for it, err := range p.between("", "") {
-			p.latest = addLatest(p.latest, it)
-			if !yield(it, err) {
+	pages, err := p.cut(ctx, func(yield func(journal.Entry, error) bool) {
+		for e, err := range p.v.Entries() {
+			p.latest = addLatest(p.latest, e.Item)
+			if !yield(e, err) {
 				return
 			}
 		}

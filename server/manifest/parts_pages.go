@@ -43,7 +43,7 @@ func (p *pass) rewrite(ctx context.Context, dirty []dirt) (out []pagePart, err e
 		if len(out) == 0 {
 			from = "" // the first part has what comes before it, too
 		}
-		parts, err := p.cut(ctx, p.between(from, to))
+		parts, err := p.cut(ctx, p.v.Between(from, to))
 		if err != nil {
 			return nil, err
 		}
@@ -52,42 +52,15 @@ func (p *pass) rewrite(ctx context.Context, dirty []dirt) (out []pagePart, err e
 	return out, nil
 }
 
-// between yields the items from one URL up to another; "" means the beginning and the end.
-func (p *pass) between(from, to string) iter.Seq2[protocol.Item, error] {
-	return func(yield func(protocol.Item, error) bool) {
-		e, ok, err := journal.Entry{}, false, error(nil)
-		if from != "" {
-			e, ok, err = p.v.Get(from)
-		}
-		switch {
-		case err != nil:
-			yield(e.Item, err)
-			return
-		case ok && !yield(e.Item, nil):
-			return
-		}
-		for r := p.v.Reader("", true, from); ; {
-			e, ok, err := r.Next()
-			switch {
-			case err != nil:
-				yield(e.Item, err)
-				return
-			case !ok, to != "" && protocol.Compare(e.Item.URL, to) >= 0, !yield(e.Item, nil):
-				return
-			}
-		}
-	}
-}
-
 func (p *pass) first(from, to string) (string, bool, error) {
-	for it, err := range p.between(from, to) {
-		return it.URL, err == nil, err
+	for e, err := range p.v.Between(from, to) {
+		return e.Item.URL, err == nil, err
 	}
 	return "", false, nil
 }
 
 // cut writes items as page parts.
-func (p *pass) cut(ctx context.Context, items iter.Seq2[protocol.Item, error]) (pages []pagePart, err error) {
+func (p *pass) cut(ctx context.Context, entries iter.Seq2[journal.Entry, error]) (pages []pagePart, err error) {
 	var list []protocol.Item
 	size := 0
 	end := func() error {
@@ -99,7 +72,8 @@ func (p *pass) cut(ctx context.Context, items iter.Seq2[protocol.Item, error]) (
 		list, size = list[:0], 0
 		return cmp.Or(err, ctx.Err())
 	}
-	for it, err := range items {
+	for e, err := range entries {
+		it := e.Item
 		switch {
 		case err != nil:
 			return nil, err

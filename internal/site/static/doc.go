@@ -7,6 +7,7 @@
 //   - [Robots]: the lines of robots.txt that lead to these files
 //   - [Compressed]: .gz and .zst beside a file, for web servers that send these as they are
 //
-// The content depends on the journal and the fields alone, so that the same site has the same bytes. A file
+// The content depends on the journal and the fields alone, so that the same site has the same bytes; only the names of a
+// sitemap's parts, and their dates in its index, follow its history. A file
 // replaces the old one whole and durably, and only if it differs. No file names a page that rules forbid now.
 package static

@@ -1,8 +1,16 @@
 package static
 
-import "strings"
+import (
+	"hash/crc32"
+	"strings"
+)
 
 // Names that only tests use.
+
+// Begin makes one of n groups of URLs begin a range of the sitemap.
+func (s *Sitemap) Begin(n uint32) {
+	s.begins = func(group string) bool { return crc32.ChecksumIEEE([]byte(group))%n == 0 }
+}
 
 func (x *Robots) Merge(text []byte) ([]byte, error) { return x.merge(text) }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net/url"
 	"path/filepath"
@@ -238,12 +239,15 @@ func (n *news) readBack(ctx context.Context, j *server.Journal, head protocol.Cu
 		if after.Seq >= end {
 			return nil
 		}
-		changes, err := readTo(ctx, j, after, end)
-		if errors.Is(err, protocol.ErrTooOld) { // it was pruned just now
-			return nil
-		}
-		if err != nil {
-			return err
+		var changes []protocol.Change
+		for c, err := range changesTo(ctx, j, after, end) {
+			if errors.Is(err, protocol.ErrTooOld) { // it was pruned just now
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			changes = append(changes, c)
 		}
 		for _, c := range slices.Backward(changes) {
 			if err := n.take(j, c); err != nil {
@@ -258,17 +262,26 @@ func (n *news) readBack(ctx context.Context, j *server.Journal, head protocol.Cu
 	return nil
 }
 
-// readTo reads the changes after a cursor, up to number end.
-func readTo(ctx context.Context, j *server.Journal, after protocol.Cursor, end uint64) (all []protocol.Change, err error) {
-	for after.Seq < end {
-		some, err := j.Read(ctx, after, int(min(end-after.Seq, protocol.MaxBatch)))
-		if err != nil || len(some) == 0 {
-			return all, err
+// changesTo yields the changes after a cursor, up to number end. An error is the last.
+func changesTo(ctx context.Context, j *server.Journal, after protocol.Cursor, end uint64) iter.Seq2[protocol.Change, error] {
+	return func(yield func(protocol.Change, error) bool) {
+		for after.Seq < end {
+			some, err := j.Read(ctx, after, int(min(end-after.Seq, protocol.MaxBatch)))
+			if err != nil {
+				yield(protocol.Change{}, err)
+				return
+			}
+			for _, c := range some {
+				if !yield(c, nil) {
+					return
+				}
+				after.Seq = c.Seq
+			}
+			if len(some) == 0 {
+				return
+			}
 		}
-		all = append(all, some...)
-		after.Seq = some[len(some)-1].Seq
 	}
-	return all, nil
 }
 
 // take handles a change that is older than all before.

@@ -174,6 +174,7 @@ func (u *update) ready() (bool, error) {
 			*f = nil
 		}
 	}
+	u.buf = nil // others of the set may follow
 	if err != nil {
 		return false, fmt.Errorf("replace %s: %w", u.path, err)
 	}

@@ -15,15 +15,24 @@ type listing struct {
 	page     sitemap.Page
 	language string // of the page, if its name has it; else empty
 	twins    string // the URL without the language, as in page.html for page.html.en and page.en.html
-	near     string // the beginning of the URL, before the first dot of the name: twins have the same
+	group    string // groupOf the URL
+}
+
+// groupOf returns a URL up to the first dot of its file name; the whole URL if there is no dot. Pages that differ in their
+// language are of one group, and the pages of a group follow each other.
+func groupOf(url string) string {
+	path, _, _ := strings.Cut(url, "?")
+	dir := strings.LastIndexByte(path, '/') + 1
+	if i := strings.IndexByte(path[dir:], '.'); i >= 0 {
+		return url[:dir+i+1]
+	}
+	return url
 }
 
 // listingOf returns the entry of an item.
 func listingOf(it *protocol.Item) listing {
-	l := listing{page: sitemap.Page{Loc: it.URL, Modified: it.Modified, Span: it.Span}}
-	dir := strings.LastIndexByte(it.URL, '/') + 1
-	before, after, _ := strings.Cut(it.URL[dir:], ".")
-	l.near = it.URL[:dir+len(before)]
+	l := listing{page: sitemap.Page{Loc: it.URL, Modified: it.Modified, Span: it.Span}, group: groupOf(it.URL)}
+	after := it.URL[len(l.group):]
 	if it.Language == "" || !strings.Contains(after, ".") || strings.Contains(it.URL, "?") {
 		return l
 	}
@@ -32,14 +41,14 @@ func listingOf(it *protocol.Item) listing {
 	for i, part := range parts {
 		tag := cmp.Or(map[string]string{"cz": "cs", "dk": "da", "po": "pl"}[strings.ToLower(part)], part) // as Apache's own configuration names them
 		if strings.EqualFold(tag, it.Language) || strings.EqualFold(tag, main) {
-			l.language, l.twins = it.Language, l.near+"."+strings.Join(slices.Delete(parts, i, i+1), ".")
+			l.language, l.twins = it.Language, l.group+strings.Join(slices.Delete(parts, i, i+1), ".")
 			break
 		}
 	}
 	return l
 }
 
-// maxTwins is how many entries are kept until their twins are known: those with one beginning follow each other.
+// maxTwins is how many entries of a group are kept until their twins are known.
 const maxTwins = 256
 
 // linked yields the pages of a sitemap, those that are in several languages with links to each other, and to themselves, as search engines want
@@ -64,7 +73,7 @@ func linked(entries iter.Seq2[listing, error]) iter.Seq2[sitemap.Page, error] {
 				yield(sitemap.Page{}, err)
 				return
 			}
-			if len(run) > 0 && (run[0].near != l.near || len(run) == maxTwins) {
+			if len(run) > 0 && (run[0].group != l.group || len(run) == maxTwins) {
 				if flush(); !more {
 					return
 				}

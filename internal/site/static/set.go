@@ -16,7 +16,6 @@ import (
 
 	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/coding"
-	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/server"
 )
 
@@ -29,7 +28,6 @@ type set struct {
 	known    map[string]bool        // files written before, which may be replaced whatever they are
 
 	updates []*update // in the order in which they are put in place
-	files   []string  // all files of the set, changed or not
 	tidied  map[string]bool
 }
 
@@ -105,7 +103,6 @@ func (s *set) begin(path string) (*update, error) {
 		return tidy(dir, s.owns)
 	}
 	s.updates = append(s.updates, u)
-	s.files = append(s.files, path)
 	return u, nil
 }
 
@@ -187,10 +184,8 @@ type outputState struct {
 	// Place is the hash of the paths of the files written.
 	Place string `json:"place,omitempty"`
 
-	// What may exist besides the files that always exist; removed once it is not wanted.
-	Parts     int  `json:"parts,omitempty"`
-	GzipParts int  `json:"gzip_parts,omitempty"`
-	Siblings  bool `json:"siblings,omitempty"`
+	// Siblings may exist, and are removed once they are not wanted.
+	Siblings bool `json:"siblings,omitempty"`
 }
 
 // written returns files, those of the output that a describes, as a set if they were written at that place.
@@ -213,18 +208,16 @@ func (a outputState) isCurrent(now outputState) bool {
 // intend notes files before they are put in place: after a kill, before they are accounted for, the next run
 // must find them.
 func (a outputState) intend(now outputState, j *server.Journal, key string) error {
-	both := outputState{Parts: max(a.Parts, now.Parts), GzipParts: max(a.GzipParts, now.GzipParts), Siblings: a.Siblings || now.Siblings}
-	if both == (outputState{Parts: a.Parts, GzipParts: a.GzipParts, Siblings: a.Siblings}) {
+	if a.Siblings || !now.Siblings {
 		return nil
 	}
-	return both.set(j, key)
+	return outputState{Siblings: true}.set(j, key)
 }
 
 // read reads the outputState under key; an unreadable one is the zero outputState.
 func (a *outputState) read(j *server.Journal, key string) (known bool) {
 	b, err := j.Note(key)
-	if err == nil && b != nil && json.Unmarshal(b, a) == nil &&
-		min(a.Parts, a.GzipParts) >= 0 && max(a.Parts, a.GzipParts) <= sitemap.MaxURLs {
+	if err == nil && b != nil && json.Unmarshal(b, a) == nil {
 		return true
 	}
 	*a = outputState{}

@@ -2,10 +2,7 @@ package static
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"log/slog"
 	"net/url"
 	"os"
@@ -13,7 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/server"
@@ -28,9 +27,15 @@ import (
 // page.html.de, are linked with each other (hreflang). If pages are left out it warns, and if all are left
 // out because of Base, it is an error. A date is written only if it is known, and no more precisely.
 //
-// The files depend on the journal alone. All are ready before the first is put in place, the index last;
-// parts that are no longer needed are removed after it. While neither the journal nor the files' metadata
-// change, a Write takes a few calls of stat.
+// A part has the pages of a range, in order, and keeps its name. Hashes of URLs say where a range begins, so that a
+// new page changes one part. After an edit only the parts with touched pages are read
+// from the journal and written. For each part the index states when its content changed last; for a part that has not
+// changed since it was first written, the date of its newest page. A sitemap stays in parts until the site has less than
+// half as many pages as one file may hold.
+//
+// All files are ready before the first is put in place, the index last. Parts that it does not name any more stay for
+// six hours, for crawlers that have read the index before; they are removed at once if a page was withdrawn by a rule.
+// While neither the journal nor the files' metadata change, a Write takes a few calls of stat.
 //
 // Its methods are not safe for concurrent use.
 type Sitemap struct {
@@ -55,20 +60,25 @@ type Sitemap struct {
 	// Zero means the protocol's bound.
 	MaxURLs, MaxBytes int
 
+	// Now is the clock for the dates of parts and the removal of old ones, time.Now if nil.
+	Now func() time.Time
+
 	Log *slog.Logger
+
+	begins func(group string) bool // which groups of URLs begin a range; nil: beginsRange
 }
 
 var _ server.Output = (*Sitemap)(nil)
 
-const sitemapNote = "output/sitemap"
-
 // URL returns the sitemap's URL, for a line in robots.txt.
 func (s *Sitemap) URL() string { return s.base() + url.PathEscape(filepath.Base(s.Path)) }
 
+func (s *Sitemap) isPublic(url string) bool { return s.Public == nil || s.Public(url) }
+
 func (s *Sitemap) base() string { return strings.TrimSuffix(s.Base, "/") + "/" }
 
-// ownParts is how many parts Own lists in advance: for five million pages.
-const ownParts = 100
+// ownParts is how many parts Own lists in advance: for two million pages.
+const ownParts = 1000
 
 // Own returns the files that it writes: all existing parts, and some that may come.
 func (s *Sitemap) Own() []string {
@@ -89,8 +99,11 @@ func (s *Sitemap) Own() []string {
 
 // part returns the path of part i.
 func (s *Sitemap) part(i int, ext string) string {
-	return filepath.Join(filepath.Dir(s.Path), sitemap.PartName(filepath.Base(s.Path), i, ext))
+	return strings.TrimSuffix(s.Path, ".xml") + fmt.Sprintf("-%04d", i) + ext
 }
+
+// beside returns the path of a file of that name.
+func (s *Sitemap) beside(name string) string { return filepath.Join(filepath.Dir(s.Path), name) }
 
 // owns reports whether a file name can be one of the sitemap's.
 func (s *Sitemap) owns(name string) bool {
@@ -110,168 +123,47 @@ func (s *Sitemap) partExt() string {
 	return ".xml"
 }
 
-// Write implements [server.Output]. It writes nothing before the journal is whole.
-func (s *Sitemap) Write(ctx context.Context, j *server.Journal) (bool, error) {
-	wrote, err := s.write(ctx, j)
-	if errors.Is(err, sitemap.ErrFull) { // the public pages have changed between two passes
-		wrote, err = s.write(ctx, j)
-	}
-	return wrote, err
-}
-
 // String names the output in messages.
 func (s *Sitemap) String() string { return "sitemap" }
 
-func (s *Sitemap) write(ctx context.Context, j *server.Journal) (bool, error) {
+// Write implements [server.Output]. It writes nothing before the journal is whole.
+func (s *Sitemap) Write(ctx context.Context, j *server.Journal) (bool, error) {
 	if !j.Whole() {
 		return false, nil
 	}
-	var was outputState
-	known := was.read(j, sitemapNote)
-	now := outputState{
-		Revision: j.Revision(), // before the view: later changes count for the next Write
-		Config:   hashOf(2, s.Path, s.base(), s.Gzip, s.Precompress, s.MaxURLs, s.MaxBytes),
+	p := &sitemapPass{s: s, at: clock.Now(s.Now), made: new(set)}
+	p.now.outputState = outputState{
+		Revision: j.Revision(), // before all else: later changes count for the next Write
+		Config:   hashOf(3, s.Path, s.base(), s.Gzip, s.Precompress, s.MaxURLs, s.MaxBytes),
 		Siblings: s.Precompress,
 		Place:    hashOf(s.Path),
 	}
-	if was.isCurrent(now) && was.Files == fileStamps(s.files(was)) {
+	quiet, err := j.Note(journal.QuietNote)
+	if err != nil {
+		return false, err
+	}
+	p.now.Quiet, p.now.Cursor = string(quiet), j.Head()
+	known, err := p.was.read(j, s, p.now.Place)
+	if err != nil {
+		return false, err
+	}
+	intact := p.was.Files != "" && p.was.Files == fileStamps(s.files(&p.was))
+	if p.was.isCurrent(p.now.outputState) && intact && !p.was.isDue(p.at) {
 		return false, nil
 	}
-	made := &set{owns: s.owns, compress: s.Precompress, is: isSitemap, known: was.written(now.Place, s.files(was))}
-	defer made.drop()
-	parts, err := s.make(ctx, j, made)
-	if err != nil {
+	if p.dirty, err = p.touched(ctx, j); err != nil {
 		return false, err
 	}
-	if s.Gzip {
-		now.GzipParts = parts
-	} else {
-		now.Parts = parts
+	if !intact || p.was.Config != p.now.Config || p.was.Quiet != p.now.Quiet || p.was.Unsure {
+		p.dirty = nil
 	}
-	if err := was.intend(now, j, sitemapNote); err != nil {
+	defer func() { p.made.drop() }()
+	if err := p.make(ctx, j); err != nil {
 		return false, err
 	}
-	stale, surplus := s.leftovers(was, now)
-	wrote, err := made.commit(stale, surplus)
-	if err != nil {
-		return wrote, err
+	wrote, err := p.commit(j)
+	if err == nil && !known {
+		s.orphans(&p.now)
 	}
-	if !known {
-		s.orphans(now)
-	}
-	now.Files = fileStamps(s.files(now))
-	if now != was {
-		now.note(j, sitemapNote, orDiscard(s.Log))
-	}
-	return wrote, nil
-}
-
-// make prepares the files, and returns the number of parts.
-func (s *Sitemap) make(ctx context.Context, j *server.Journal, made *set) (parts int, err error) {
-	v, err := j.View()
-	if err != nil {
-		return 0, err
-	}
-	defer v.Close()
-	listed, elsewhere := 0, 0
-	pages := s.pages(ctx, v, &elsewhere)
-	fits, err := sitemap.Fit(pages, s.MaxURLs, s.MaxBytes)
-	if err != nil {
-		return 0, err
-	}
-	w := sitemap.Writer{Base: s.base(), Name: filepath.Base(s.Path), Parts: !fits, PartExt: s.partExt(),
-		MaxURLs: s.MaxURLs, MaxBytes: s.MaxBytes}
-	w.Create = func(name string) (io.WriteCloser, error) {
-		return made.createNamed(filepath.Join(filepath.Dir(s.Path), name))
-	}
-	elsewhere = 0
-	for p, err := range pages {
-		if err != nil {
-			return 0, err
-		}
-		if err := w.Add(p); err != nil {
-			return 0, err
-		}
-		listed++
-	}
-	if listed == 0 && elsewhere > 0 {
-		return 0, fmt.Errorf("%s: none of the %d pages is at or below %s, and a sitemap may list only pages at or below its own directory: "+
-			"choose a path at the root of the site", s.Path, elsewhere, s.base())
-	}
-	done, err := w.Close()
-	if err == nil && done.LeftOut+elsewhere > 0 {
-		orDiscard(s.Log).Warn("sitemap: left out pages whose URL is too long or not below the sitemap's directory",
-			"sitemap", s.Path, "too_long", done.LeftOut, "not_below_it", elsewhere)
-	}
-	return done.Parts, err
-}
-
-// pages yields the pages to list. It counts those that are not below Base.
-func (s *Sitemap) pages(ctx context.Context, v *journal.View, elsewhere *int) iter.Seq2[sitemap.Page, error] {
-	base := s.base()
-	return linked(func(yield func(listing, error) bool) {
-		n := 0
-		for e, err := range v.Entries() {
-			if n++; err == nil && n%1024 == 0 {
-				err = ctx.Err()
-			}
-			if err != nil {
-				yield(listing{}, err)
-				return
-			}
-			it := e.Item
-			switch {
-			case it.Canonical != "" && it.Canonical != it.URL, s.Public != nil && !s.Public(it.URL):
-			case !strings.HasPrefix(it.URL, base):
-				*elsewhere++
-			case !yield(listingOf(&it), nil):
-				return
-			}
-		}
-	})
-}
-
-// files returns the files of the sitemap that a describes.
-func (s *Sitemap) files(a outputState) []string {
-	var files []string
-	for i := 1; i <= a.Parts; i++ {
-		files = append(files, s.part(i, ".xml"))
-	}
-	files = append(files, s.Path)
-	if a.Siblings {
-		files = withSiblings(files...)
-	}
-	for i := 1; i <= a.GzipParts; i++ {
-		files = append(files, s.part(i, ".xml.gz"))
-	}
-	return files
-}
-
-// leftovers returns the files that were written and are no longer needed: siblings of files that still are,
-// which would be wrong beside them, and the rest.
-func (s *Sitemap) leftovers(was, now outputState) (stale, surplus []string) {
-	needed := make(map[string]bool)
-	for _, p := range s.files(now) {
-		needed[p] = true
-	}
-	for _, p := range s.files(was) {
-		switch {
-		case needed[p] || p == s.Path:
-		case needed[strings.TrimSuffix(strings.TrimSuffix(p, ".gz"), ".zst")]:
-			stale = append(stale, p)
-		default:
-			surplus = append(surplus, p)
-		}
-	}
-	return stale, surplus
-}
-
-// orphans warns of files that an unknown earlier run seems to have written: perhaps they are somebody else's.
-func (s *Sitemap) orphans(now outputState) {
-	needed := s.files(now)
-	for _, p := range s.Own() {
-		if _, err := os.Lstat(p); err == nil && !slices.Contains(needed, p) {
-			orDiscard(s.Log).Warn("sitemap: a file seems to be left over from an earlier sitemap: remove it", "file", p)
-		}
-	}
+	return wrote, err
 }

@@ -209,14 +209,14 @@ func TestSitemapRewritesOnlyChangedFiles(t *testing.T) {
 		}
 	}
 	write("sitemap-0001.xml", "sitemap-0002.xml", "sitemap-0003.xml", "sitemap-0004.xml", "sitemap.xml")
-	// The page gets an older date and was not the newest: the index stays.
+	// The index says that the part has changed, also where the date of the page is not its latest.
 	e, ok, err := w.journal.Get(webBase + "p/a/xx.html")
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	e.Item.Digest, e.Item.Modified = protocol.Sum([]byte("other")), e.Item.Modified.Add(time.Second)
 	w.append(journal.Step{Op: protocol.Update, Entry: e})
-	write("sitemap-0001.xml")
+	write("sitemap-0001.xml", "sitemap.xml")
 	w.wantListed("at the end")
 }
 
@@ -234,9 +234,14 @@ func TestSitemapGrowsAndShrinks(t *testing.T) {
 	for i := range 4 {
 		w.write(fmt.Sprintf("%d.html", i), "x")
 	}
+	at := time.Now()
+	s.Now = func() time.Time { return at }
 	step := func(what string, ours ...string) {
 		t.Helper()
 		w.accept(s)
+		w.wantListed(what)
+		at = at.Add(6 * time.Hour) // old parts go
+		w.turn(s)
 		w.wantListed(what)
 		all := append(slices.Clone(theirs), ours...)
 		slices.Sort(all)
@@ -317,19 +322,31 @@ func TestFailedSitemapWriteChangesNothing(t *testing.T) {
 	w.wantListed("afterwards")
 }
 
-// Public is called at the time of writing. If its answers change between counting and writing, the sitemap is
-// still within its limits.
+// A page that rules withhold for a while, without a change of the journal, is listed again by a later Write.
 func TestSitemapWhileRulesChange(t *testing.T) {
 	w := newWeb(t)
-	w.pages(20)
-	asked := 0
+	w.pages(100)
 	s := w.sitemap()
-	s.MaxURLs = 10
-	s.Public = func(string) bool { asked++; return asked > 20 }
-	_, err := s.Write(t.Context(), w.journal)
-	w.must(err)
+	s.MaxURLs = 30
+	s.Begin(10)
+	hidden := ""
+	s.Public = func(url string) bool { return url != hidden }
+	write := func(edit string) {
+		t.Helper()
+		w.step(protocol.Update, webBase+edit, "", -1, w.now.String())
+		_, err := s.Write(t.Context(), w.journal)
+		w.must(err)
+	}
+	write("p/a/x.html")
+	hidden = webBase + "p/z/x.html"
+	write("p/z/x.html")
+	w.wantListed("while a page is withheld", "p/z/x.html")
+	if _, ok := w.listed()[hidden]; ok {
+		t.Error("a page is listed that is not public")
+	}
+	hidden = ""
+	write("p/a/x.html")
 	w.wantListed("afterwards")
-	w.wantNames("afterwards", "sitemap-0001.xml", "sitemap-0002.xml", "sitemap.xml")
 }
 
 func TestNoSitemapBeforeFirstScanIsComplete(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -180,10 +181,19 @@ func ownOutput(own map[string]bool, place string) bool {
 
 // findOwn determines which places are our own outputs.
 func (s *Site) findOwn(t *tree) {
-	own := make(map[string]bool)
-	for _, name := range s.Settings.Own {
-		if place, ok := t.placeOf(name); ok {
-			own[place] = true
+	own, dirs := make(map[string]bool), make(map[string]string)
+	for _, name := range s.Settings.Own { // which need not exist
+		abs, err := filepath.Abs(name)
+		dir := filepath.Dir(abs)
+		real, ok := dirs[dir]
+		if !ok && err == nil {
+			if real, _, err = follow("", dir); err != nil {
+				real = ""
+			}
+			dirs[dir] = real
+		}
+		if place, below := t.inside(filepath.Join(real, filepath.Base(abs))); real != "" && below {
+			own[filepath.ToSlash(place)] = true
 		}
 	}
 	s.mu.Lock()

@@ -76,20 +76,6 @@ func (t *tree) inside(path string) (real string, ok bool) {
 // abs is the reverse of inside.
 func (t *tree) abs(real string) string { return filepath.Join(t.path, real) }
 
-// placeOf returns the place of a file that need not exist, if it is below the root.
-func (t *tree) placeOf(name string) (string, bool) {
-	abs, err := filepath.Abs(name)
-	if err != nil {
-		return "", false
-	}
-	dir, _, err := follow("", filepath.Dir(abs))
-	if err != nil {
-		return "", false
-	}
-	real, ok := t.inside(filepath.Join(dir, filepath.Base(abs)))
-	return filepath.ToSlash(real), ok
-}
-
 // maxFollow bounds the symbolic links of one path, as in most systems.
 const maxFollow = 255
 
