@@ -28,6 +28,7 @@ type result struct {
 	replanned  []frontier.PageID // not worth a visit yet
 	answer     *harvest.Answer   // released after the commit
 	step       *collection.Step  // with pages that came with it, whose visits are not in visits
+	fetching   bool              // the pages of step are being fetched: it need not be committed before them
 	busy       int               // subtracted from work.busy by the commit
 	done       chan<- error      // receives the result of the commit; may be nil
 }
@@ -71,13 +72,13 @@ func (k *committer) run() error {
 		case <-k.in.Hurry:
 			hurry = true
 		}
-		some, full, busy, urgent, closed := k.in.State()
+		some, full, urgent, closed := k.in.State()
 		switch {
 		case !some && closed:
 			return k.commit(nil, true)
 		case !some:
 			continue
-		case !full && !urgent && !closed && !hurry && !k.last(busy):
+		case !full && !urgent && !closed && !hurry && !k.last():
 			if !waiting {
 				waiting = true
 				timer.Reset(k.linger())
@@ -106,13 +107,13 @@ func (k *committer) run() error {
 }
 
 // last reports whether nothing else is under way, so that waiting adds nothing to the commit.
-func (k *committer) last(busy int) bool {
+func (k *committer) last() bool {
 	if !k.in.Idle.Load() {
 		return false
 	}
 	k.work.Lock()
 	defer k.work.Unlock()
-	return busy >= k.work.busy
+	return k.in.Ends(k.work.busy)
 }
 
 // linger is how long a commit that is not full may wait for more reads.

@@ -51,10 +51,15 @@ func (r *pageReader) awaits(st *site, step *client.Step) func() {
 }
 
 // deliveries returns the pages that a step has brought and that are pending with that digest. If the step is not stored yet, they
-// are those of a copy that the step makes pending: none if it has other pages, too, or is too large for one transaction.
+// are those of a copy that the step makes pending, with or without bodies: none if it has other changes, too, or is too large for one
+// transaction.
 func (r *pageReader) deliveries(step *client.Step, stored bool) (list []delivery, err error) {
 	bytes := 0
-	for i, body := range step.Bodies {
+	for i := range step.Changes {
+		var body []byte
+		if len(step.Bodies) > 0 {
+			body = step.Bodies[i]
+		}
 		if body == nil && stored {
 			continue
 		}
@@ -64,7 +69,7 @@ func (r *pageReader) deliveries(step *client.Step, stored bool) (list []delivery
 			return nil, err
 		}
 		if bytes += len(body); !stored {
-			if body == nil || !ok || c.Op != protocol.Update || p.State != collection.Held || p.Digest == c.Item.Digest || bytes > commitBytes {
+			if (body == nil) != (len(step.Bodies) == 0) || !ok || c.Op != protocol.Update || p.State != collection.Held || p.Digest == c.Item.Digest || bytes > commitBytes {
 				return nil, nil
 			}
 			p.Told, p.Debt = true, c.Item.Digest

@@ -34,7 +34,7 @@ func (x result) Weight() (busy, bytes int) {
 	return x.busy, bytes
 }
 
-func (x result) Urgent() bool { return x.done != nil }
+func (x result) Urgent() bool { return x.done != nil && !x.fetching }
 
 func (x result) End(err error) {
 	if x.answer != nil {

@@ -29,6 +29,7 @@ type Queue[T Item] struct {
 	list   []T
 	bytes  int  // of the bodies in list
 	busy   int  // the sum of the busy weights in list
+	enough int  // above zero: the busy count at which the committer is to be woken
 	urgent bool // a caller waits for a commit of list
 	closed bool
 	failed error // why nothing can be committed any more
@@ -62,7 +63,7 @@ func (q *Queue[T]) Put(x T) bool {
 	busy, bytes := x.Weight()
 	q.busy, q.bytes = q.busy+busy, q.bytes+bytes
 	q.urgent = q.urgent || x.Urgent()
-	call := q.urgent || len(q.list) == 1 || q.full() && !was
+	call := q.urgent || len(q.list) == 1 || q.full() && !was || q.enough > 0 && q.busy >= q.enough
 	q.mu.Unlock()
 	if call {
 		pause.Wake(q.Wake)
@@ -73,12 +74,20 @@ func (q *Queue[T]) Put(x T) bool {
 // full reports whether the list fills a commit.
 func (q *Queue[T]) full() bool { return len(q.list) >= q.most.items || q.bytes >= q.most.bytes }
 
-// State returns whether the list is not empty, whether it fills a commit, its busy count,
+// State returns whether the list is not empty, whether it fills a commit,
 // whether a caller waits for it, and whether the queue is closed.
-func (q *Queue[T]) State() (some, full bool, busy int, urgent, closed bool) {
+func (q *Queue[T]) State() (some, full, urgent, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.list) > 0, q.full(), q.busy, q.urgent, q.closed
+	return len(q.list) > 0, q.full(), q.urgent, q.closed
+}
+
+// Ends reports whether a commit of the list ends so many tasks. If not, Wake is sent once it does.
+func (q *Queue[T]) Ends(busy int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.enough = busy
+	return q.busy >= busy
 }
 
 // Take returns the list, in exchange for an empty one.
@@ -86,7 +95,7 @@ func (q *Queue[T]) Take(empty []T) []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.list
-	q.list, q.bytes, q.busy, q.urgent = empty, 0, 0, false
+	q.list, q.bytes, q.busy, q.enough, q.urgent = empty, 0, 0, 0, false
 	q.room.Broadcast()
 	return list
 }
