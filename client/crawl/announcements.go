@@ -48,7 +48,7 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 	}
 	var brought []delivery
 	if err == nil && !did {
-		brought, err = n.reader.deliveries(&step, true)
+		brought, err = n.reader.deliveries(&step, "")
 	} else if len(done.Dropped) > 0 {
 		work.Lock()
 		n.front.Drop(done.Dropped)
@@ -92,7 +92,7 @@ func (n *announcements) applyWithPages(source uint64, step *client.Step, by coll
 	if n.c.Only == "" || source == 0 || step.Whole || step.Reset || len(step.Bodies) == 0 && (step.Behind || !in.Idle.Load()) {
 		return done, false, nil
 	}
-	list, err := n.reader.deliveries(step, false)
+	list, err := n.reader.deliveries(step, by)
 	x := result{step: &collection.Step{Source: source, Step: *step, By: by, Options: o}}
 	s := x.step
 	if x.fetching = len(step.Bodies) == 0; x.fetching {

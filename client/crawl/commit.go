@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -72,13 +74,19 @@ func (k *committer) run() error {
 		case <-k.in.Hurry:
 			hurry = true
 		}
-		some, full, urgent, closed := k.in.State()
+		tasks := math.MaxInt
+		if k.in.Idle.Load() {
+			k.work.Lock()
+			tasks = k.work.busy // if all of these have ended, there is nothing to wait for
+			k.work.Unlock()
+		}
+		some, ready, closed := k.in.State(tasks)
 		switch {
 		case !some && closed:
 			return k.commit(nil, true)
 		case !some:
 			continue
-		case !full && !urgent && !closed && !hurry && !k.last():
+		case !ready && !closed && !hurry:
 			if !waiting {
 				waiting = true
 				timer.Reset(k.linger())
@@ -104,16 +112,6 @@ func (k *committer) run() error {
 		k.work.checkStop(k.c.Stop.reached(k.count, time.Now()))
 		k.work.rouse()
 	}
-}
-
-// last reports whether nothing else is under way, so that waiting adds nothing to the commit.
-func (k *committer) last() bool {
-	if !k.in.Idle.Load() {
-		return false
-	}
-	k.work.Lock()
-	defer k.work.Unlock()
-	return k.in.Ends(k.work.busy)
 }
 
 // linger is how long a commit that is not full may wait for more reads.
@@ -168,10 +166,7 @@ func (k *committer) commit(list []result, last bool) error {
 		asked[i] = t.Visits[i].Page
 		delete(work.out, asked[i])
 	}
-	front.Done(asked)
-	front.Done(t.Confirmed)
-	front.Done(t.Unbelieved)
-	front.Done(t.Replanned)
+	front.Done(slices.Concat(asked, t.Confirmed, t.Unbelieved, t.Replanned))
 	for i, id := range asked {
 		front.Return(k.equal.Visited(id, &t.Visits[i], &done.Visited[i]))
 	}
