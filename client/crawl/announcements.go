@@ -93,24 +93,27 @@ func (n *announcements) applyWithPages(source uint64, step *client.Step, by coll
 		return done, false, nil
 	}
 	list, err := n.reader.deliveries(step, by)
-	x := result{step: &collection.Step{Source: source, Step: *step, By: by, Options: o}}
-	s := x.step
-	if x.fetching = len(step.Bodies) == 0; x.fetching {
-		begun := 0
-		for i := range list[:min(len(list), mostHasty)] {
-			if n.queue.hasten(&list[i].page) {
-				begun++
-			}
-		}
-		list = list[:begun]
-	} else {
+	fetch := len(step.Bodies) == 0
+	if !fetch {
 		n.work.Lock()
 		list = n.queue.takeOut(list)
 		n.work.Unlock()
-		s.Visits, x.busy = n.reader.delivered(list), len(list)
 	}
 	if err != nil || len(list) == 0 {
 		return done, false, err
+	}
+	s := &collection.Step{Source: source, Step: *step, By: by, Options: o}
+	x := result{step: s}
+	if fetch {
+		n.work.add(1) // until they are being fetched: else there would be nothing to wait for
+		x.fetch = func() {
+			for i := range list[:min(len(list), mostHasty)] {
+				n.queue.hasten(&list[i].page)
+			}
+			n.work.add(-1)
+		}
+	} else {
+		s.Visits, x.busy = n.reader.delivered(list), len(list)
 	}
 	switch err := in.submit(n.work.ctx, x); {
 	case n.work.ctx.Err() != nil: // it may be stored or not

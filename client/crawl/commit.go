@@ -30,7 +30,7 @@ type result struct {
 	replanned  []frontier.PageID // not worth a visit yet
 	answer     *harvest.Answer   // released after the commit
 	step       *collection.Step  // with pages that came with it, whose visits are not in visits
-	fetching   bool              // the pages of step are being fetched: it need not be committed before them
+	fetch      func()            // begins to fetch the pages of step, which waits for them; called once the result is in the inbox
 	busy       int               // subtracted from work.busy by the commit
 	done       chan<- error      // receives the result of the commit; may be nil
 }

@@ -273,20 +273,20 @@ func (q *pageQueue) hastenAll(queue []frontier.Entry) error {
 	return err
 }
 
-// hasten puts a page first in its site's queue, in the running cycle. It reports whether it has given the page to the Harvester.
-func (q *pageQueue) hasten(p *collection.Page) bool {
+// hasten puts a page first in its site's queue, in the running cycle.
+func (q *pageQueue) hasten(p *collection.Page) {
 	work, front := q.work, q.front
 	work.Lock()
 	defer work.Unlock()
 	st := q.sites.of(p.Site)
 	if st == nil {
-		return false
+		return
 	}
 	entry := frontier.Entry{Page: p.ID, Site: p.Site}
 	waits := q.trust.excludes(p) != "" || q.sites.waits(st, time.Now())
 	if work.out[p.ID] && !waits { // it is in the Harvester's queue, behind others
 		q.c.Harvester.First(st.Origin, p.ID)
-		return false
+		return
 	}
 	shares := !waits && q.copies.pages.Shares(p) && q.judge.Exact(st.standing)
 	if shares {
@@ -296,26 +296,25 @@ func (q *pageQueue) hasten(p *collection.Page) bool {
 	if waits { // the Manager decides
 		front.First(entry)
 		work.rouse()
-		return false
+		return
 	}
 	if q.judge.Full(st.standing) || !front.Take(entry) {
-		return false // it stays in its site's queue
+		return // it stays in its site's queue
 	}
 	if q.trust.believe(st, p) != judgement.Fetch { // it stays in its site's queue
 		front.Return([]frontier.PageID{p.ID})
-		return false
+		return
 	}
 	if q.c.Harvester.Insert(batchOf(st, time.Now(), q.task(p))) != nil {
 		q.judge.NotFetched([]frontier.PageID{p.ID})
 		front.Return([]frontier.PageID{p.ID})
-		return false
+		return
 	}
 	work.busy++
 	work.out[p.ID] = true
 	if shares {
 		q.copies.pages.Fetch(p)
 	}
-	return true
 }
 
 // takeOut marks delivered pages as given out, so that they are not fetched. It returns
