@@ -517,3 +517,27 @@ func TestPagesStoredWithTheirChanges(t *testing.T) {
 	r.pay(homeSite("/b", "B2"), 1)
 	r.wantFiles(map[string]string{"a": "A2", "b": "B2", "c": "C"})
 }
+
+// A page that is fetched because of a change, and stored in the transaction of the change, counts as requested after it.
+func TestPagesFetchedForTheirChanges(t *testing.T) {
+	r := newCopyRig(t)
+	r.apply(whole(1, create("/a", "A"), create("/b", "B")))
+	r.pay(homeSite("/a", "A", "/b", "B"), 2)
+	r.wait(time.Minute)
+	fetched := func(path, announced, body string) collection.Visit {
+		v := r.answer(path, 200, body)
+		v.Want, v.Asked, v.Type = protocol.Sum([]byte(announced)), r.now.Add(-time.Millisecond), ""
+		return v
+	}
+	s := &collection.Step{Source: r.src.ID, By: collection.ByStream, Step: told(3, create("/a", "A2"), create("/b", "B2"))}
+	done, err := r.c.Commit(&collection.Commit{Steps: []*collection.Step{s},
+		Visits: []collection.Visit{fetched("/a", "A2", "A2"), fetched("/b", "B2", "B3")}})
+	if err != nil || len(done.Visited) != 2 || !done.Visited[0].Matched || !done.Visited[1].Mismatched {
+		t.Fatalf("visited %+v, %v", done.Visited, err)
+	}
+	want(t, "pending by the step", s.Applied.Pending, 2)
+	r.reopen()
+	want(t, "cursor", r.cursor(), cursor(3))
+	r.wantFiles(map[string]string{"a": "A2", "b": "B3"})
+	r.wantCounts(2, 2, 1)
+}

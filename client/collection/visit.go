@@ -36,6 +36,9 @@ func (u *update) visit(v *Visit, out *Visited) (*work, error) {
 		u.plan(w)
 		return w, nil
 	}
+	if !v.Want.IsZero() && v.Want == w.claim && w.claimed.Equal(u.now) {
+		v.Claimed = w.claimed // it was requested because of a step of this transaction
+	}
 	x := &visiting{u: u, v: v, w: w, asked: keepable(v.Asked), out: out}
 	if x.asked.IsZero() || x.asked.After(u.now) {
 		x.asked = u.now

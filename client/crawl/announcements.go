@@ -38,8 +38,8 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 	if by == collection.ByManifest {
 		o.Under, o.Former = c.under(st.Origin), n.sites.former(st, source)
 	}
-	known := n.reader.awaits(st, &step)
 	done, did, err := n.applyWithPages(source, &step, by, o)
+	known := n.reader.awaits(st, &step)
 	if err == nil && !did {
 		done, err = c.Collection.Apply(source, step, by, o)
 	}
@@ -47,8 +47,8 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 		err = n.ranks.Found(done.New)
 	}
 	var brought []delivery
-	if err == nil {
-		brought, err = n.reader.deliveries(&step, true)
+	if err == nil && !did {
+		brought, err = n.reader.deliveries(&step, "")
 	} else if len(done.Dropped) > 0 {
 		work.Lock()
 		n.front.Drop(done.Dropped)
@@ -85,20 +85,37 @@ func (n *announcements) apply(st *site, source uint64, step client.Step, by coll
 	return done.Pending, err
 }
 
-// applyWithPages stores a step of a copy together with the pages that came with it, in one transaction. It reports whether it has.
+// applyWithPages stores a step of a copy together with its pages, in one transaction, if they came with it, or are fetched in no time.
+// It reports whether the step is stored.
 func (n *announcements) applyWithPages(source uint64, step *client.Step, by collection.Signal, o collection.ApplyOptions) (done collection.Applied, did bool, err error) {
-	if n.c.Only == "" || source == 0 || step.Whole || step.Reset || len(step.Bodies) < len(step.Changes) {
+	in := n.reader.in
+	if n.c.Only == "" || source == 0 || step.Whole || step.Reset || len(step.Bodies) == 0 && (step.Behind || !in.Idle.Load()) {
 		return done, false, nil
 	}
-	list, err := n.reader.deliveries(step, false)
-	n.work.Lock()
-	list = n.queue.takeOut(list)
-	n.work.Unlock()
+	list, err := n.reader.deliveries(step, by)
+	fetch := len(step.Bodies) == 0
+	if !fetch {
+		n.work.Lock()
+		list = n.queue.takeOut(list)
+		n.work.Unlock()
+	}
 	if err != nil || len(list) == 0 {
 		return done, false, err
 	}
-	s := &collection.Step{Source: source, Step: *step, By: by, Options: o, Visits: n.reader.delivered(list)}
-	switch err := n.reader.in.submit(n.work.ctx, result{step: s, busy: len(list)}); {
+	s := &collection.Step{Source: source, Step: *step, By: by, Options: o}
+	x := result{step: s}
+	if fetch {
+		n.work.add(1) // until they are being fetched: else there would be nothing to wait for
+		x.fetch = func() {
+			for i := range list[:min(len(list), mostHasty)] {
+				n.queue.hasten(&list[i].page)
+			}
+			n.work.add(-1)
+		}
+	} else {
+		s.Visits, x.busy = n.reader.delivered(list), len(list)
+	}
+	switch err := in.submit(n.work.ctx, x); {
 	case n.work.ctx.Err() != nil: // it may be stored or not
 		return done, true, nil
 	case err != nil:

@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -28,6 +30,7 @@ type result struct {
 	replanned  []frontier.PageID // not worth a visit yet
 	answer     *harvest.Answer   // released after the commit
 	step       *collection.Step  // with pages that came with it, whose visits are not in visits
+	fetch      func()            // begins to fetch the pages of step, which waits for them; called once the result is in the inbox
 	busy       int               // subtracted from work.busy by the commit
 	done       chan<- error      // receives the result of the commit; may be nil
 }
@@ -71,13 +74,19 @@ func (k *committer) run() error {
 		case <-k.in.Hurry:
 			hurry = true
 		}
-		some, full, busy, urgent, closed := k.in.State()
+		tasks := math.MaxInt
+		if k.in.Idle.Load() {
+			k.work.Lock()
+			tasks = k.work.busy // if all of these have ended, there is nothing to wait for
+			k.work.Unlock()
+		}
+		some, ready, closed := k.in.State(tasks)
 		switch {
 		case !some && closed:
 			return k.commit(nil, true)
 		case !some:
 			continue
-		case !full && !urgent && !closed && !hurry && !k.last(busy):
+		case !ready && !closed && !hurry:
 			if !waiting {
 				waiting = true
 				timer.Reset(k.linger())
@@ -103,16 +112,6 @@ func (k *committer) run() error {
 		k.work.checkStop(k.c.Stop.reached(k.count, time.Now()))
 		k.work.rouse()
 	}
-}
-
-// last reports whether nothing else is under way, so that waiting adds nothing to the commit.
-func (k *committer) last(busy int) bool {
-	if !k.in.Idle.Load() {
-		return false
-	}
-	k.work.Lock()
-	defer k.work.Unlock()
-	return busy >= k.work.busy
 }
 
 // linger is how long a commit that is not full may wait for more reads.
@@ -167,10 +166,7 @@ func (k *committer) commit(list []result, last bool) error {
 		asked[i] = t.Visits[i].Page
 		delete(work.out, asked[i])
 	}
-	front.Done(asked)
-	front.Done(t.Confirmed)
-	front.Done(t.Unbelieved)
-	front.Done(t.Replanned)
+	front.Done(slices.Concat(asked, t.Confirmed, t.Unbelieved, t.Replanned))
 	for i, id := range asked {
 		front.Return(k.equal.Visited(id, &t.Visits[i], &done.Visited[i]))
 	}

@@ -50,12 +50,17 @@ func (r *pageReader) awaits(st *site, step *client.Step) func() {
 	}
 }
 
-// deliveries returns the pages that a step has brought and that are pending with that digest. If the step is not stored yet, they
-// are those of a copy that the step makes pending: none if it has other pages, too, or is too large for one transaction.
-func (r *pageReader) deliveries(step *client.Step, stored bool) (list []delivery, err error) {
+// deliveries returns the pages that a stored step has brought and that are pending with that digest.
+// With by, the step is not stored yet: they are those of a copy that it makes pending, all with bodies or none, and there are none if it
+// has other changes, too, or is too large for one transaction.
+func (r *pageReader) deliveries(step *client.Step, by collection.Signal) (list []delivery, err error) {
 	bytes := 0
-	for i, body := range step.Bodies {
-		if body == nil && stored {
+	for i := range step.Changes {
+		var body []byte
+		if len(step.Bodies) > 0 {
+			body = step.Bodies[i]
+		}
+		if body == nil && by == "" {
 			continue
 		}
 		c := &step.Changes[i]
@@ -63,11 +68,11 @@ func (r *pageReader) deliveries(step *client.Step, stored bool) (list []delivery
 		if err != nil {
 			return nil, err
 		}
-		if bytes += len(body); !stored {
-			if body == nil || !ok || c.Op != protocol.Update || p.State != collection.Held || p.Digest == c.Item.Digest || bytes > commitBytes {
+		if bytes += len(body); by != "" {
+			if d := c.Item.Digest; (body == nil) != (len(step.Bodies) == 0) || !ok || c.Op != protocol.Update || p.State != collection.Held || d.IsZero() || d == p.Digest || bytes > commitBytes {
 				return nil, nil
 			}
-			p.Told, p.Debt = true, c.Item.Digest
+			p.Told, p.Debt, p.Missed, p.Signal = true, c.Item.Digest, 0, by
 		}
 		if !ok || !p.Told || p.Debt != c.Item.Digest || p.State == collection.Excluded {
 			continue

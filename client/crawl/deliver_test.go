@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -92,6 +93,48 @@ func TestUnrelatedPendingChangesDoNotDelayFetches(t *testing.T) {
 		}
 		if n := len(s.times[late]); n != 3 {
 			t.Errorf("%d requests, want an empty one between two with changes", n)
+		}
+		c.stop()
+	})
+}
+
+// A change is stored together with its page if the site sends the page at once, and otherwise before it.
+func TestChangeStoredWithItsPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, web := pipe(t, pages(3))
+		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
+		c.start()
+		time.Sleep(time.Minute)
+		cursor := func() uint64 {
+			list, err := c.c.Collection.Sources(0)
+			for _, src := range list {
+				if src.Kind == collection.ManifestRDF {
+					return src.Cursor.Seq
+				}
+			}
+			t.Fatal("no manifest is followed", err)
+			return 0
+		}
+		const name = "d0/p0.html"
+		for i, takes := range []time.Duration{5 * time.Millisecond, time.Second} {
+			c.want(s.live())
+			s.with(func() {
+				s.odd[name] = func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+					time.Sleep(takes)
+					own(w, r)
+				}
+			})
+			s.edit(name, fmt.Sprint("again ", i))
+			time.Sleep(takes - time.Millisecond)
+			if got, want := cursor(), uint64(2*i); got != want {
+				t.Errorf("before the page, which takes %v, the cursor is at %d, want %d", takes, got, want)
+			}
+			time.Sleep(2 * time.Millisecond)
+			if got, want := cursor(), uint64(i+1); got != want {
+				t.Errorf("after the page, which takes %v, the cursor is at %d, want %d", takes, got, want)
+			}
+			c.want(s.live())
+			time.Sleep(time.Minute)
 		}
 		c.stop()
 	})

@@ -18,6 +18,9 @@ func (b *inbox) submit(ctx context.Context, x result) error {
 	if !b.Put(x) {
 		return ErrRunning
 	}
+	if x.fetch != nil {
+		x.fetch()
+	}
 	select {
 	case err := <-done:
 		return err
@@ -34,7 +37,7 @@ func (x result) Weight() (busy, bytes int) {
 	return x.busy, bytes
 }
 
-func (x result) Urgent() bool { return x.done != nil }
+func (x result) Urgent() bool { return x.done != nil && x.fetch == nil }
 
 func (x result) End(err error) {
 	if x.answer != nil {

@@ -57,8 +57,8 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 				return nil, err
 			}
 		}
-		pause.Wake(m.in.Hurry) // have parsed pages committed now: they may contain the next URLs to fetch
 		m.in.Idle.Store(true)
+		pause.Wake(m.in.Hurry) // after that, so that the committer does not wait for more: parsed pages may contain the next URLs to fetch
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
 		case <-m.work.news:

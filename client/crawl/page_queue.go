@@ -305,16 +305,13 @@ func (q *pageQueue) hasten(p *collection.Page) {
 		front.Return([]frontier.PageID{p.ID})
 		return
 	}
-	work.busy++
-	work.out[p.ID] = true
-	if err := q.c.Harvester.Insert(batchOf(st, time.Now(), q.task(p))); err != nil {
-		work.busy--
-		delete(work.out, p.ID)
+	if q.c.Harvester.Insert(batchOf(st, time.Now(), q.task(p))) != nil {
 		q.judge.NotFetched([]frontier.PageID{p.ID})
 		front.Return([]frontier.PageID{p.ID})
-		front.First(entry)
 		return
 	}
+	work.busy++
+	work.out[p.ID] = true
 	if shares {
 		q.copies.pages.Fetch(p)
 	}

@@ -159,7 +159,7 @@ func killTold(t *testing.T, rnd *rand.Rand, n int) {
 	}
 	for round := 0; n > 0; round++ {
 		dir := t.TempDir()
-		args := []string{"run", site.Base, "--coding", "none"}
+		args := []string{"run", site.Base, "--coding", "none", "--told-budget", "-1"} // however many edits there are until the end
 		calm := &crawling{t: t, dir: filepath.Join(dir, "calm"), args: args}
 		c := &crawling{t: t, dir: filepath.Join(dir, "killed"), args: args}
 		x := startIndexer(t, c.dir)

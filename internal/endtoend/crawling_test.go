@@ -235,8 +235,7 @@ func (c *crawling) mirrored(held map[string]protocol.Digest) {
 	}
 }
 
-// archived wants the archives to be strictly valid, and to contain each version of a page once. It returns
-// the versions.
+// archived wants the archives to be strictly valid, and returns how often they contain each version of a page.
 func (c *crawling) archived() map[string]int {
 	c.t.Helper()
 	files, err := filepath.Glob(filepath.Join(c.dir, "warc", "*.warc*"))
@@ -289,11 +288,6 @@ func (c *crawling) archived() map[string]int {
 		}
 		r.Close()
 	}
-	for v, n := range versions {
-		if n > 1 {
-			c.t.Errorf("stored %d times: %s", n, v)
-		}
-	}
 	if n == 0 {
 		c.t.Error("there are no archives")
 	}
@@ -310,7 +304,7 @@ func (c *crawling) verify(x *indexer) holding {
 	if told := replay(c.t, list); !maps.Equal(told, inv.held) {
 		c.t.Errorf("the events lead to %d pages, but %d are stored: they differ", len(told), len(inv.held))
 	}
-	versions := map[string]int{}
+	versions := map[string]int{} // one that was fetched before the site announced that the page was gone, and back, is stored twice
 	for _, e := range list {
 		if e.Op == protocol.Create || e.Op == protocol.Update {
 			versions[e.URL+" "+e.Digest.String()]++

@@ -103,11 +103,13 @@ func (q *settling) rested(c changing) time.Time {
 
 // dueAt returns when the path is due: not before robots.txt, nor before its directory, if that is new.
 func (q *settling) dueAt(c changing) time.Time {
-	at := q.rested(c)
-	for _, before := range []string{q.robots, filepath.Dir(c.path)} {
-		if p, ok := q.paths[before]; ok {
-			at = clock.Later(at, q.rested(p))
-		}
+	return clock.Later(q.rested(c), clock.Later(q.restedAt(q.robots), q.restedAt(filepath.Dir(c.path))))
+}
+
+// restedAt is rested for a path; the zero time if it is not in the set.
+func (q *settling) restedAt(path string) (at time.Time) {
+	if p, ok := q.paths[path]; ok {
+		at = q.rested(p)
 	}
 	return at
 }
@@ -162,8 +164,12 @@ func (q *settling) note(path string, now time.Time, e event) (tracked, atOnce bo
 func (q *settling) due(now time.Time) (due []changing, left []string, next time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	robots := q.restedAt(q.robots)
 	for _, c := range q.paths {
-		at := q.dueAt(c)
+		at := clock.Later(q.rested(c), robots)
+		if !at.After(now) || next.IsZero() || at.Before(next) { // else its directory makes no difference
+			at = clock.Later(at, q.restedAt(filepath.Dir(c.path)))
+		}
 		if !at.After(now) {
 			due = append(due, c)
 		} else if next.IsZero() || at.Before(next) {

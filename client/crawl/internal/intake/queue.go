@@ -2,6 +2,7 @@
 package intake
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -27,9 +28,9 @@ type Queue[T Item] struct {
 	mu     sync.Mutex
 	room   sync.Cond // signals free room; on mu
 	list   []T
-	bytes  int  // of the bodies in list
-	busy   int  // the sum of the busy weights in list
-	urgent bool // a caller waits for a commit of list
+	bytes  int // of the bodies in list
+	busy   int // the sum of the busy weights in list
+	enough int // the busy count at which list is to be committed; negative: a caller waits for that
 	closed bool
 	failed error // why nothing can be committed any more
 }
@@ -61,8 +62,10 @@ func (q *Queue[T]) Put(x T) bool {
 	q.list = append(q.list, x)
 	busy, bytes := x.Weight()
 	q.busy, q.bytes = q.busy+busy, q.bytes+bytes
-	q.urgent = q.urgent || x.Urgent()
-	call := q.urgent || len(q.list) == 1 || q.full() && !was
+	if x.Urgent() {
+		q.enough = -1
+	}
+	call := len(q.list) == 1 || q.full() && !was || q.busy >= q.enough
 	q.mu.Unlock()
 	if call {
 		pause.Wake(q.Wake)
@@ -73,12 +76,15 @@ func (q *Queue[T]) Put(x T) bool {
 // full reports whether the list fills a commit.
 func (q *Queue[T]) full() bool { return len(q.list) >= q.most.items || q.bytes >= q.most.bytes }
 
-// State returns whether the list is not empty, whether it fills a commit, its busy count,
-// whether a caller waits for it, and whether the queue is closed.
-func (q *Queue[T]) State() (some, full bool, busy int, urgent, closed bool) {
+// State returns whether the list is not empty, whether it is to be committed now, and whether the queue is closed. It is to be
+// committed if it fills a commit, ends so many tasks, or a caller waits for it; otherwise Wake is sent once it is.
+func (q *Queue[T]) State(tasks int) (some, ready, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.list) > 0, q.full(), q.busy, q.urgent, q.closed
+	if q.enough >= 0 {
+		q.enough = tasks
+	}
+	return len(q.list) > 0, q.full() || q.busy >= q.enough, q.closed
 }
 
 // Take returns the list, in exchange for an empty one.
@@ -86,7 +92,7 @@ func (q *Queue[T]) Take(empty []T) []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.list
-	q.list, q.bytes, q.busy, q.urgent = empty, 0, 0, false
+	q.list, q.bytes, q.busy, q.enough = empty, 0, 0, math.MaxInt
 	q.room.Broadcast()
 	return list
 }
