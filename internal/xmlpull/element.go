@@ -15,6 +15,9 @@ func (r *Reader) Content(dst []byte) ([]byte, error) {
 	if r.kind != Start {
 		return dst, fmt.Errorf("content: %w", errNotStart)
 	}
+	if out, ok := r.plainContent(dst); ok {
+		return out, nil
+	}
 	depth, total := len(r.open.stack), 0
 	for {
 		k, err := r.Next()
@@ -34,6 +37,22 @@ func (r *Reader) Content(dst []byte) ([]byte, error) {
 			dst = append(dst, r.text...)
 		}
 	}
+}
+
+// plainContent is Content for an element without references, children and letters beyond ASCII that is in the window as a whole: most are.
+// It reports false, and reads nothing, for any other.
+func (r *Reader) plainContent(dst []byte) ([]byte, bool) {
+	in, f := &r.in, &r.open.stack[len(r.open.stack)-1]
+	b, name := in.window(), r.open.names[f.name:f.end]
+	n := bytes.IndexByte(b, '<')
+	end := n + len("</") + len(name)
+	if n < 0 || r.empty || n > in.lim.Text || end >= len(b) || b[n+1] != '/' || b[end] != '>' || !bytes.Equal(b[n+2:end], name) ||
+		classify(b[:n])&(isBad|isHigh|isAmp|isCR|isBracket) != 0 {
+		return dst, false
+	}
+	in.pos += end + 1
+	r.attrs.list, r.kind, r.run = r.attrs.list[:0], End, 0
+	return append(dst, b[:n]...), true
 }
 
 // Skip, on a Start token, moves to its End.
