@@ -267,9 +267,14 @@ type entryReader struct {
 	ref, link, title, canonical []byte // of the current entry
 
 	types, languages last
-	written          []byte // the last date, as written and as understood
-	date             Date
-	isDate           bool
+	date             lastDate
+}
+
+// lastDate is the last date, as written and as understood.
+type lastDate struct {
+	raw  []byte
+	date Date
+	ok   bool
 }
 
 // last is the last value of a property, as written and as understood.
@@ -436,12 +441,13 @@ func (e *entryReader) property(x *document, d *draft) (err error) {
 // dated reads a date, and stores it if its rank is higher than that of the stored one. Most entries have the same one twice.
 func (e *entryReader) dated(x *document, d *draft, rank int) error {
 	b, err := x.text()
-	if !bytes.Equal(b, e.written) {
-		e.written = append(e.written[:0], b...)
-		e.date, e.isDate = parseDate(b)
+	l := &e.date
+	if !bytes.Equal(b, l.raw) {
+		l.raw = append(l.raw[:0], b...)
+		l.date, l.ok = parseDate(b)
 	}
-	if e.isDate && rank > d.rank {
-		d.item.Modified, d.item.Span, d.rank = e.date.Time, e.date.Span, rank
+	if l.ok && rank > d.rank {
+		d.item.Modified, d.item.Span, d.rank = l.date.Time, l.date.Span, rank
 	}
 	return err
 }

@@ -42,15 +42,17 @@ func (r *Reader) Content(dst []byte) ([]byte, error) {
 // plainContent is Content for an element without references, children and letters beyond ASCII that is in the window as a whole: most are.
 // It reports false, and reads nothing, for any other.
 func (r *Reader) plainContent(dst []byte) ([]byte, bool) {
-	in, f := &r.in, &r.open.stack[len(r.open.stack)-1]
-	b, name := in.window(), r.open.names[f.name:f.end]
+	in := &r.in
+	b := in.window()
 	n := bytes.IndexByte(b, '<')
-	end := n + len("</") + len(name)
-	if n < 0 || r.empty || n > in.lim.Text || end >= len(b) || b[n+1] != '/' || b[end] != '>' || !bytes.Equal(b[n+2:end], name) ||
-		classify(b[:n])&(isBad|isHigh|isAmp|isCR|isBracket) != 0 {
+	if n < 0 || n > in.lim.Text || r.empty || classify(b[:n])&(isBad|isHigh|isAmp|isCR|isBracket) != 0 {
 		return dst, false
 	}
-	in.pos += end + 1
+	end := r.plainEnd(b[n:])
+	if end == 0 {
+		return dst, false
+	}
+	in.pos += n + end
 	r.attrs.list, r.kind, r.run = r.attrs.list[:0], End, 0
 	return append(dst, b[:n]...), true
 }
