@@ -29,7 +29,9 @@ func packed(t testing.TB, described string, pages ...string) []byte {
 	w := bundle.NewWriter(put(archiveData), bundle.Head{To: protocol.Cursor{Epoch: "one", Seq: 7}, Changes: len(pages)}, bundle.Gzip)
 	for i, p := range pages {
 		c := protocol.Change{Seq: 7, Op: protocol.Create, Item: protocol.Item{URL: fmt.Sprintf("https://www.example.org/%d", i), Length: int64(len(p)), Digest: protocol.Sum([]byte(p))}}
-		if err := w.Add(&c, []byte(p)); err != nil {
+		packer := bundle.NewPacker(bundle.Gzip)
+		records, _ := packer.Append(nil, "one", &c, []byte(p))
+		if err := w.AddPacked(packer.Seal(nil, records), 1, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

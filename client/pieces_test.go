@@ -32,7 +32,9 @@ func headOf(t *testing.T, from, to protocol.Cursor) []byte {
 	w := bundle.NewWriter(&b, bundle.Head{From: from, To: to, Changes: 1}, bundle.Gzip)
 	c := put("b.html", "new")
 	c.Seq = to.Seq
-	if err := w.Add(&c, bytes.Repeat([]byte("new"), 1000)); err != nil {
+	packer := bundle.NewPacker(bundle.Gzip)
+	records, _ := packer.Append(nil, to.Epoch, &c, bytes.Repeat([]byte("new"), 1000))
+	if err := w.AddPacked(packer.Seal(nil, records), 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

@@ -31,15 +31,12 @@ func (c *channel) parse(x *document, url, origin string) error {
 	h := headDraft{m: &c.head}
 	h.about, _ = canonicalURL(url, string(about), "http", "https")
 	for left := maxHead; ; {
-		k, err := x.Next()
+		k, err := x.Tag()
 		if err != nil {
 			return err
 		}
 		if k == xmlpull.End {
 			break
-		}
-		if k != xmlpull.Start {
-			continue
 		}
 		if x.Is(nsRSS, "items") {
 			if c.only && h.stated {

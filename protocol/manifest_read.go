@@ -173,7 +173,7 @@ func (r *ManifestReader) named(err error) error {
 // read reads the next entry. It returns false if the entry is unusable.
 func (r *ManifestReader) read() (Record, bool, error) {
 	for {
-		k, err := r.x.Next()
+		k, err := r.x.Tag()
 		if c := &r.channel; err == io.EOF && c.head.Complete && r.items != c.head.Items && !c.only {
 			return Record{}, false, fmt.Errorf("%w: %d items, not %d", ErrTruncated, r.items, c.head.Items)
 		}
@@ -267,6 +267,14 @@ type entryReader struct {
 	ref, link, title, canonical []byte // of the current entry
 
 	types, languages last
+	date             lastDate
+}
+
+// lastDate is the last date, as written and as understood.
+type lastDate struct {
+	raw  []byte
+	date Date
+	ok   bool
 }
 
 // last is the last value of a property, as written and as understood.
@@ -296,17 +304,15 @@ func (e *entryReader) read(x *document, gone bool) (rec Record, unusable, err er
 	e.ref, e.link, e.title, e.canonical = append(e.ref[:0], about...), e.link[:0], e.title[:0], e.canonical[:0]
 	d := draft{item: Item{Length: -1}, left: maxExtensions}
 	for {
-		k, err := x.Next()
+		k, err := x.Tag()
 		if err != nil {
 			return Record{}, nil, err
 		}
 		if k == xmlpull.End {
 			break // the entry's end: the ends of children are consumed by property
 		}
-		if k == xmlpull.Start {
-			if err := e.property(x, &d); err != nil {
-				return Record{}, nil, err
-			}
+		if err := e.property(x, &d); err != nil {
+			return Record{}, nil, err
 		}
 	}
 	if len(bytes.TrimSpace(e.ref)) == 0 {
@@ -364,7 +370,7 @@ func (e *entryReader) property(x *document, d *draft) (err error) {
 	case nsTerms:
 		switch string(local) {
 		case "modified":
-			return d.date(x, rankModified)
+			return e.dated(x, d, rankModified)
 		case "extent":
 			b, err = x.text()
 			if n, ok := parseNumber(b); ok && n <= math.MaxInt64 && d.item.Length < 0 {
@@ -381,9 +387,9 @@ func (e *entryReader) property(x *document, d *draft) (err error) {
 	case nsDC:
 		switch string(local) {
 		case "date":
-			return d.date(x, rankDate)
+			return e.dated(x, d, rankDate)
 		case "modified":
-			return d.date(x, rankDCModified)
+			return e.dated(x, d, rankDCModified)
 		case "format":
 			b, err = x.text()
 			d.item.Type = e.types.of(b, 256, mediaType)
@@ -432,11 +438,16 @@ func (e *entryReader) property(x *document, d *draft) (err error) {
 	return err
 }
 
-// date reads a date, and stores it if its rank is higher than that of the stored one.
-func (d *draft) date(x *document, rank int) error {
+// dated reads a date, and stores it if its rank is higher than that of the stored one. Most entries have the same one twice.
+func (e *entryReader) dated(x *document, d *draft, rank int) error {
 	b, err := x.text()
-	if date, ok := parseDate(b); ok && rank > d.rank {
-		d.item.Modified, d.item.Span, d.rank = date.Time, date.Span, rank
+	l := &e.date
+	if !bytes.Equal(b, l.raw) {
+		l.raw = append(l.raw[:0], b...)
+		l.date, l.ok = parseDate(b)
+	}
+	if l.ok && rank > d.rank {
+		d.item.Modified, d.item.Span, d.rank = l.date.Time, l.date.Span, rank
 	}
 	return err
 }

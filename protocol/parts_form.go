@@ -170,15 +170,12 @@ func (x *document) part(url string, changed bool) (p Part, err error) {
 		read        bool
 	}{{nsParley, "seq", &p.Seq, false}, {nsParley, "items", &items, false}, {nsTerms, "extent", &length, false}, {nsParley, "after", &p.After, !changed}}
 	for {
-		k, err := x.Next()
+		k, err := x.Tag()
 		if err != nil {
 			return p, err
 		}
 		if k == xmlpull.End {
 			break
-		}
-		if k != xmlpull.Start {
-			continue
 		}
 		digest, at := x.Is(nsParley, "digest"), -1
 		for i, n := range numbers {

@@ -4,6 +4,7 @@
 //	go run ./bench/firstlook [--files 1000000] [--dir DIR] [--rounds 1]
 //	go run ./bench/firstlook --sitemap [--rounds 5] [--npm DIR]
 //	go run ./bench/firstlook --edits 200 [--files 100000]
+//	go run ./bench/firstlook --compare DIR [--rounds 5]
 //
 // It makes a tree of small files below DIR (reused by the next run, if named), runs the real rdfgen once and
 // then in rounds, and prints time and peak memory: anonymous memory, which the program allocated itself, and
@@ -20,6 +21,8 @@
 // load on the machine can only slow a round down, so the best of each side counts, also for CPU time.
 //
 // With --edits all files are in one directory, and the cost of one edit is printed.
+//
+// With --compare the files of DIR are scanned in this process, and the costs are those of the scan alone: no manifest is written.
 package main
 
 import (
@@ -54,6 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	sitemap := flags.Bool("sitemap", false, "also write a sitemap, and compare with the npm package sitemap")
 	rounds := flags.Int("rounds", 1, "runs of each side on the unchanged tree")
 	edits := flags.Int("edits", 0, "put all files into one directory, and measure this many edits, one after the other")
+	real := flags.String("compare", "", "scan the files of `DIR`, and compare with sha256sum and find")
 	npm := flags.String("npm", "", `directory in which "npm install sitemap@9" was run; "none" skips that side`)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -65,6 +69,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	defer os.RemoveAll(tmp)
 	if *dir == "" {
 		*dir = filepath.Join(tmp, "docroot")
+	}
+	if *real != "" {
+		return compared(ctx, out, tmp, *real, *rounds)
 	}
 	if *edits > 0 {
 		return flat(ctx, out, tmp, *dir, *files, *edits)

@@ -1,8 +1,10 @@
 package crawl_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/harvest"
@@ -22,16 +24,16 @@ func TestBatchFiles(t *testing.T) {
 	names, _ := filepath.Glob(filepath.Join(dir, "batches", "*"))
 	pages := map[string]int{}
 	for _, name := range names {
-		f, err := os.Open(name)
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := harvest.ReadBatch(f)
-		f.Close()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for _, s := range b.Sites {
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		for _, line := range lines[1 : len(lines)-1] {
+			var s harvest.SiteBatch
+			if err := json.Unmarshal([]byte(line), &s); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
 			for _, task := range s.Tasks {
 				if task.Page != 0 {
 					pages[task.URL]++

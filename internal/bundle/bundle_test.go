@@ -42,6 +42,16 @@ func pages() []bundle.Page {
 	}
 }
 
+// add writes a change, and its page if that is not nil.
+func add(w *bundle.Writer, c bundle.Coding, change *protocol.Change, page []byte) error {
+	packer, pages := bundle.NewPacker(c), 0
+	if page != nil {
+		pages = 1
+	}
+	records, _ := packer.Append(nil, "k3v7", change, page)
+	return w.AddPacked(packer.Seal(nil, records), 1, pages)
+}
+
 func write(t testing.TB, list []bundle.Page) []byte { return writeIn(t, bundle.Gzip, list) }
 
 func writeIn(t testing.TB, c bundle.Coding, list []bundle.Page) []byte {
@@ -51,7 +61,7 @@ func writeIn(t testing.TB, c bundle.Coding, list []bundle.Page) []byte {
 	for i, p := range list {
 		var err error
 		if i%2 == 0 {
-			err = w.Add(&p.Change, p.Body)
+			err = add(w, c, &p.Change, p.Body)
 		} else {
 			packer, pages := bundle.NewPacker(c), 0
 			records, at := packer.Append([]byte{}, "k3v7", &p.Change, p.Body)
@@ -271,7 +281,7 @@ func TestBundleFromStartOfEpoch(t *testing.T) {
 	var b bytes.Buffer
 	w := bundle.NewWriter(&b, bundle.Head{To: cursor(0), Changes: 1}, bundle.Gzip)
 	c := protocol.Change{Op: protocol.Create, Item: protocol.Item{URL: urlA, Length: 1, Digest: protocol.Sum([]byte("a"))}}
-	if err := errors.Join(w.Add(&c, []byte("a")), w.Close()); err != nil {
+	if err := errors.Join(add(w, bundle.Gzip, &c, []byte("a")), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if head, got, _, err := read(&b, bundle.Limits{}); err != nil || len(got) != 1 || string(got[0].Body) != "a" || !head.From.IsZero() || head.To != cursor(0) {
@@ -283,10 +293,10 @@ func TestBundleFromStartOfEpoch(t *testing.T) {
 func TestIncompleteBundleIsAnError(t *testing.T) {
 	list := pages()
 	w := bundle.NewWriter(io.Discard, bundle.Head{To: cursor(10), Changes: 2}, bundle.Gzip)
-	if err := errors.Join(w.Add(&list[0].Change, nil)); err != nil {
+	if err := add(w, bundle.Gzip, &list[0].Change, nil); err != nil {
 		t.Fatal(err)
 	}
-	if w.Close() == nil || w.Add(&list[0].Change, nil) == nil {
+	if w.Close() == nil || add(w, bundle.Gzip, &list[0].Change, nil) == nil {
 		t.Error("a bundle with one of two changes is closed without an error")
 	}
 }

@@ -140,16 +140,6 @@ func NewWriter(w io.Writer, h Head, c Coding) *Writer {
 	return out
 }
 
-// Add writes a change, and its page if that is not nil.
-func (w *Writer) Add(c *protocol.Change, page []byte) error {
-	records, _ := w.packer.Append(nil, w.head.To.Epoch, c, page)
-	pages := 0
-	if page != nil {
-		pages = 1
-	}
-	return w.AddPacked(w.packer.Seal(nil, records), 1, pages)
-}
-
 // AddPacked writes the output of Seal, with its number of changes and of pages.
 func (w *Writer) AddPacked(records []byte, changes, pages int) error {
 	if w.err != nil {

@@ -6,23 +6,6 @@ import (
 	"sort"
 )
 
-// Exponent returns the a with which whole numbers that occur in proportion to k^-a, for all k from least on, would most likely be the
-// given values; smaller values than least, which is 1 or more, are left aside. The result lies between 1 and 20, and is NaN without values.
-func Exponent(values []int, least int) float64 {
-	least = max(least, 1)
-	var n, logs float64
-	for _, v := range values {
-		if v >= least {
-			n++
-			logs += math.Log(float64(v))
-		}
-	}
-	if n == 0 {
-		return math.NaN()
-	}
-	return likeliest(logs/n, float64(least))
-}
-
 // likeliest returns the likeliest exponent of numbers from least on whose logarithms have that mean.
 func likeliest(mean, least float64) float64 {
 	likelihood := func(a float64) float64 { return float64(-a*mean) - math.Log(hurwitz(a, least)) } // its logarithm, of one value; concave

@@ -85,7 +85,12 @@ type Data struct {
 // Read takes time that is linear in the size of the page, and memory of a few
 // times that size. Neither Links nor Text share memory with page.
 func Read(pageURL string, page []byte, o Options) Page {
-	s := Scanner{Charset: o.Charset, MainText: o.Text}
+	return new(Scanner).Read(pageURL, page, o)
+}
+
+// Read is Read with the Scanner's memory, for one page after the other: Text is valid until the next.
+func (s *Scanner) Read(pageURL string, page []byte, o Options) Page {
+	s.Charset, s.MainText = o.Charset, o.Text
 	s.page.strict, s.Refs.off, s.Refs.wantsData = true, !o.Links && !o.Data, o.Data
 	s.Scan(page)
 	h := &s.Head

@@ -96,11 +96,19 @@ func (s *Scanner) text(i int) int {
 		return s.Content.text(p, i)
 	}
 	end := len(p)
-	if j := bytes.IndexByte(p[i:], '<'); j >= 0 {
-		end = i + j
-	}
 	if lines {
-		s.Text.words(s.page.decode(p[i:end], inText))
+		for end = i; end < len(p) && p[end] != '<'; {
+			if p[end] != '&' {
+				end += s.Text.run(p[end:], gaps|noWord)
+				continue
+			}
+			var buf [16]byte
+			n := entityEnd(p[end:])
+			s.Text.run(appendDecoded(buf[:0], p[end:end+n], inText), gaps)
+			end += n
+		}
+	} else if j := bytes.IndexByte(p[i:], '<'); j >= 0 {
+		end = i + j
 	}
 	if content {
 		s.Content.text(p, i)

@@ -221,33 +221,43 @@ func (t *text) reads() bool { return !t.top().unread && t.top().rank >= t.rank }
 
 // words adds text at the current position.
 func (t *text) words(b []byte) {
-	if !t.reads() {
-		return
+	if t.reads() {
+		t.run(b, gaps)
 	}
-	in := t.top()
+}
+
+// run adds text at the current position, and returns its end: that of b, or the first "<" or "&" if ends has noWord beside gaps. The
+// position must be one that reads.
+func (t *text) run(b []byte, ends uint8) int {
+	rank, inPre := t.top().rank, t.top().pre
 	out, gap := t.Lines, t.gap
-	for i := 0; i < len(b); {
+	i := 0
+	for i < len(b) {
 		from, n := i, 0
 		for ; i < len(b); i++ {
-			if byteClass[b[i]]&gaps != 0 {
-				if n = space(b[i:]); n > 0 {
-					break
-				}
+			if byteClass[b[i]]&ends == 0 {
+				continue
+			}
+			if b[i] == ' ' && i > from && i+1 < len(b) && byteClass[b[i+1]]&ends == 0 {
+				continue // words separated as they will be are copied together
+			}
+			if n = space(b[i:]); n > 0 {
+				break
 			}
 		}
 		if i > from {
-			if in.rank > t.rank {
-				out, t.rank = out[:0], in.rank
+			if rank > t.rank {
+				out, t.rank = out[:0], rank
 			}
 			if gap != 0 && len(out) > 0 {
 				out = append(out, gap)
 			}
 			out, gap = append(out, b[from:i]...), 0
 		}
-		if i == len(b) {
+		if i == len(b) || ends&noWord != 0 && (b[i] == '<' || b[i] == '&') {
 			break
 		}
-		if (b[i] == '\n' || b[i] == '\r') && in.pre {
+		if (b[i] == '\n' || b[i] == '\r') && inPre {
 			gap = '\n'
 		} else if gap == 0 {
 			gap = ' '
@@ -255,10 +265,11 @@ func (t *text) words(b []byte) {
 		i += n
 	}
 	t.Lines, t.gap = out, gap
+	return i
 }
 
 // space returns the length of the white space or control character that b begins with, and 0 if it begins
-// with none. Its first byte has the class gaps.
+// with none. Its first byte has the class gaps or noWord; it may be a "<" or "&".
 func space(b []byte) int {
 	if b[0] <= 0x7f {
 		return 1

@@ -102,26 +102,32 @@ func (s *sketch) append(b []byte) []byte {
 	b = append(b, version)
 	b = binary.AppendUvarint(b, s.words)
 	b = append(b, s.check[:]...)
-	best, size := 0, 0
-	for k := range maxK + 1 {
-		n := 0
-		for _, c := range s.counters {
-			n += int(zigzag(c)>>k) + 1 + k
+	best, size := 0, s.size(0)
+	for best < maxK { // beyond the best k, sizes only grow
+		next := s.size(best + 1)
+		if next >= size {
+			break
 		}
-		if k == 0 || n < size {
-			best, size = k, n
-		}
+		best, size = best+1, next
 	}
 	w := bitWriter{b: append(b, byte(best))}
 	for _, c := range s.counters {
 		u := zigzag(c)
-		for range u >> best {
-			w.write(1, 1)
+		for n := int(u >> best); n > 0; n -= 32 {
+			w.write(1<<min(n, 32)-1, min(n, 32))
 		}
 		w.write(0, 1)
 		w.write(u&(1<<best-1), best)
 	}
-	return w.b
+	return w.end()
+}
+
+// size returns the number of bits that the counters take with k low bits each.
+func (s *sketch) size(k int) (n int) {
+	for _, c := range s.counters {
+		n += int(zigzag(c)>>k) + 1 + k
+	}
+	return n
 }
 
 // parseSketch parses the output of append, and nothing else.
@@ -165,17 +171,22 @@ func unzigzag(u uint) int16 { return int16(u>>1) ^ -int16(u&1) }
 // A bitWriter appends bits, the highest of a byte first.
 type bitWriter struct {
 	b    []byte
-	free int // bits of the last byte
+	bits uint64 // not yet in b, the lowest n
+	n    int    // fewer than 8 between two calls
 }
 
+// write appends the n lowest bits, at most 32.
 func (w *bitWriter) write(bits uint, n int) {
-	for n--; n >= 0; n-- {
-		if w.free == 0 {
-			w.b, w.free = append(w.b, 0), 8
-		}
-		w.free--
-		w.b[len(w.b)-1] |= byte(bits>>n&1) << w.free
+	w.bits, w.n = w.bits<<n|uint64(bits), w.n+n
+	for ; w.n >= 8; w.n -= 8 {
+		w.b = append(w.b, byte(w.bits>>(w.n-8)))
 	}
+}
+
+// end returns all bytes. Zeros fill the last one.
+func (w *bitWriter) end() []byte {
+	w.write(0, -w.n&7)
+	return w.b
 }
 
 // A bitReader reads the output of a bitWriter. After the end it reads zeros, and is never done.

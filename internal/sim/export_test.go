@@ -11,4 +11,10 @@ func (x *World) Some(share float64, most bool, speak Site, seed uint64) *World {
 	return x.some(share, most, speak, seed)
 }
 
-func (x *World) Changes() float64 { return x.changes() }
+// Changes returns the number of changes a day, of all pages.
+func (x *World) Changes() (rate float64) {
+	for i := range x.Pages {
+		rate += x.Pages[i].Rate
+	}
+	return rate
+}

@@ -156,14 +156,6 @@ func (w *World) check() error {
 // fastest limits the rates of a world: a change in a minute and a half, of every page.
 const fastest = 1000
 
-// changes is the number of changes a day, of all pages.
-func (w *World) changes() (rate float64) {
-	for i := range w.Pages {
-		rate += w.Pages[i].Rate
-	}
-	return rate
-}
-
 // All returns the same world with every site speaking in one way. The pages are shared.
 func (w *World) All(s Site) *World {
 	return w.speaking(func(int) Site { return s })

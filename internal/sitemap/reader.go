@@ -228,7 +228,7 @@ func sniff(b []byte) string {
 // element reads up to the next entry, and returns false for one that is unusable.
 func (r *Reader) element() (Entry, bool, error) {
 	for {
-		k, err := r.x.Next()
+		k, err := r.x.Tag()
 		if err != nil {
 			return Entry{}, false, err
 		}
@@ -266,15 +266,12 @@ func (r *Reader) count() error {
 func (r *Reader) entry(isSitemap bool) (Entry, bool, error) {
 	loc, lastmod, priority := r.raw[0][:0], r.raw[1][:0], r.raw[2][:0]
 	for {
-		k, err := r.x.Next()
+		k, err := r.x.Tag()
 		if err != nil {
 			return Entry{}, false, err
 		}
 		if k == xmlpull.End {
 			break // of the entry: those of its children are consumed with them
-		}
-		if k != xmlpull.Start {
-			continue
 		}
 		to := (*[]byte)(nil)
 		if r.ours() {

@@ -15,6 +15,9 @@ func (r *Reader) Content(dst []byte) ([]byte, error) {
 	if r.kind != Start {
 		return dst, fmt.Errorf("content: %w", errNotStart)
 	}
+	if out, ok := r.plainContent(dst); ok {
+		return out, nil
+	}
 	depth, total := len(r.open.stack), 0
 	for {
 		k, err := r.Next()
@@ -34,6 +37,24 @@ func (r *Reader) Content(dst []byte) ([]byte, error) {
 			dst = append(dst, r.text...)
 		}
 	}
+}
+
+// plainContent is Content for an element without references, children and letters beyond ASCII that is in the window as a whole: most are.
+// It reports false, and reads nothing, for any other.
+func (r *Reader) plainContent(dst []byte) ([]byte, bool) {
+	in := &r.in
+	b := in.window()
+	n := bytes.IndexByte(b, '<')
+	if n < 0 || n > in.lim.Text || r.empty || classify(b[:n])&(isBad|isHigh|isAmp|isCR|isBracket) != 0 {
+		return dst, false
+	}
+	end := r.plainEnd(b[n:])
+	if end == 0 {
+		return dst, false
+	}
+	in.pos += n + end
+	r.attrs.list, r.kind, r.run = r.attrs.list[:0], End, 0
+	return append(dst, b[:n]...), true
 }
 
 // Skip, on a Start token, moves to its End.

@@ -2,9 +2,11 @@ package xmlpull_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/parleyweb/parley/internal/xmlpull"
 )
@@ -152,5 +154,66 @@ func TestElementLimit(t *testing.T) {
 	r = at(t, `<a><b>1`, "b", xmlpull.Limits{})
 	if got, err := r.Element([]byte("+"), 100); !errors.Is(err, io.ErrUnexpectedEOF) || string(got) != "+" {
 		t.Errorf("truncated: %q, %v", got, err)
+	}
+}
+
+// Tag is Next without the text: it stops at the same tags, and ends with the same error. Content is the text directly in an element.
+func TestTagsAndContents(t *testing.T) {
+	docs := []string{manifest(20), "<a> \n<!-- c --> <b> ]]> </b></a>", "<a> \r\n <b>x</b >\t<?p?><c/> <![CDATA[ ]]> </a> \n"}
+	for _, c := range wellFormed {
+		docs = append(docs, c.doc)
+	}
+	for _, c := range malformed {
+		docs = append(docs, c.doc)
+	}
+	for _, doc := range docs {
+		for _, slow := range []bool{false, true} {
+			open := func() *xmlpull.Reader {
+				if slow {
+					return xmlpull.NewReader(iotest.OneByteReader(strings.NewReader(doc)), xmlpull.Limits{})
+				}
+				return xmlpull.NewReader(strings.NewReader(doc), xmlpull.Limits{})
+			}
+			r, x, starts := open(), open(), 0
+			for {
+				k, err := r.Tag()
+				want, wantErr := x.Next()
+				for want == xmlpull.Text {
+					want, wantErr = x.Next()
+				}
+				if k != want || fmt.Sprint(err) != fmt.Sprint(wantErr) || r.Offset() != x.Offset() || string(r.Local()) != string(x.Local()) {
+					t.Fatalf("%q: %v of %s at %d, %v; want %v of %s at %d, %v", doc, k, r.Local(), r.Offset(), err, want, x.Local(), x.Offset(), wantErr)
+				}
+				if err != nil {
+					break
+				}
+				if k == xmlpull.Start {
+					starts++
+				}
+			}
+			for nth := range starts {
+				r, x := open(), open()
+				for left := nth + 1; left > 0; {
+					if k, _ := r.Next(); k == xmlpull.Start {
+						left--
+					}
+					x.Next()
+				}
+				text, err := r.Content(nil)
+				var want []byte
+				var wantErr error
+				for depth := x.Depth(); wantErr == nil; {
+					var k xmlpull.Kind
+					if k, wantErr = x.Next(); k == xmlpull.Text && x.Depth() == depth {
+						want = append(want, x.Text()...)
+					} else if k == xmlpull.End && x.Depth() == depth {
+						break
+					}
+				}
+				if fmt.Sprint(err) != fmt.Sprint(wantErr) || string(text) != string(want) || err == nil && r.Offset() != x.Offset() {
+					t.Fatalf("element %d of %q: %q to %d, %v; want %q to %d, %v", nth, doc, text, r.Offset(), err, want, x.Offset(), wantErr)
+				}
+			}
+		}
 	}
 }

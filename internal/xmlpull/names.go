@@ -77,6 +77,12 @@ type frame struct {
 	uris  int    // len(elements.uris) outside of it
 }
 
+// last returns the name, as written, of the innermost element.
+func (e *elements) last() []byte {
+	f := &e.stack[len(e.stack)-1]
+	return e.names[f.name:f.end]
+}
+
 // leave closes the innermost element.
 func (e *elements) leave() {
 	f := &e.stack[len(e.stack)-1]

@@ -88,6 +88,31 @@ func (r *Reader) Next() (Kind, error) {
 	}
 }
 
+// Tag moves to the next Start or End, as Next does that skips Text.
+func (r *Reader) Tag() (Kind, error) {
+	for {
+		r.indent()
+		if k, err := r.Next(); k != Text {
+			return k, err
+		}
+	}
+}
+
+// indent skips white space before a tag, which needs no closer look.
+func (r *Reader) indent() {
+	in := &r.in
+	if r.err != nil || r.empty || r.cdata || r.run > 0 || len(r.open.stack) == 0 {
+		return
+	}
+	i := in.pos
+	for i < in.end && (in.buf[i] == ' ' || in.buf[i] == '\n' || in.buf[i] == '\t') {
+		i++
+	}
+	if i+1 < in.end && i-in.pos <= in.lim.Text && in.buf[i] == '<' && in.buf[i+1] != '!' && in.buf[i+1] != '?' {
+		in.pos = i
+	}
+}
+
 // cutShort returns the error for a document that ends inside an element.
 func (r *Reader) cutShort() error {
 	if in := &r.in; len(in.window()) > 0 && in.buf[in.pos] == '<' {

@@ -194,9 +194,9 @@ func (a *attributes) resolve(in *input, open *elements) error {
 
 // endTag reads the end tag at the beginning of the window.
 func (r *Reader) endTag() error {
-	in, f := &r.in, &r.open.stack[len(r.open.stack)-1]
-	open := r.open.names[f.name:f.end]
-	if b := in.window(); len(b) < len(open)+3 || b[len(open)+2] != '>' || !bytes.Equal(b[2:len(open)+2], open) {
+	in := &r.in
+	n := r.plainEnd(in.window())
+	if n == 0 {
 		i, err := in.until(2, ">", "inside an end tag")
 		if err != nil {
 			return err
@@ -212,15 +212,23 @@ func (r *Reader) endTag() error {
 		if skipBlank(tag, j) != i {
 			return in.fail(j, "bad character in an end tag")
 		}
-		if !bytes.Equal(tag[2:j], open) {
+		if open := r.open.last(); !bytes.Equal(tag[2:j], open) {
 			return in.failName(0, "end tag does not match the open element", open)
 		}
-		in.pos += i + 1
-	} else {
-		in.pos += len(open) + 3
+		n = i + 1
 	}
+	in.pos += n
 	r.kind, r.run = End, 0
 	return nil
+}
+
+// plainEnd returns the length of the end tag that b begins with, if it has no white space and ends the open element; else 0.
+func (r *Reader) plainEnd(b []byte) int {
+	open := r.open.last()
+	if end := len("</") + len(open); len(b) > end && b[1] == '/' && b[end] == '>' && bytes.Equal(b[2:end], open) {
+		return end + 1
+	}
+	return 0
 }
 
 // qname reads a name with or without a prefix at tag[i] and returns its end. local is nil if there is none;

@@ -8,8 +8,9 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A batch written to a file is all that a harvester on another machine needs (V15).
+// A batch stored as a file is all that a harvester on another machine needs (V15).
 func TestBatchAsAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(5)
@@ -28,60 +29,50 @@ func TestBatchAsAFile(t *testing.T) {
 		b.Sites[0].Tasks[0].Want = protocol.Sum([]byte("something"))
 		b.Sites[0].Tasks[0].IfNoneMatch = `"<tag>"`
 		b.Sites[0].Delay = 20 * time.Second
-		var file bytes.Buffer
-		if err := harvest.WriteBatch(&file, b); err != nil {
+		dir := t.TempDir()
+		if err := harvest.StoreBatch(dir, b, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		read, err := harvest.ReadBatch(bytes.NewReader(file.Bytes()))
-		if err != nil || !reflect.DeepEqual(read, b) {
-			t.Fatalf("%+v: %v", read, err)
+		read := readBatch(t, dir)
+		if !reflect.DeepEqual(read, b) {
+			t.Fatalf("%+v", read)
 		}
 		for url, a := range harvestAll(t, newHarvester(w), read) {
 			if a.Status != 200 {
 				t.Errorf("%s: %d %v", url, a.Status, a.Err)
 			}
 		}
-		for n := range file.Len() {
-			if _, err := harvest.ReadBatch(bytes.NewReader(file.Bytes()[:n])); err == nil && n < file.Len()-1 {
-				t.Fatalf("read %d bytes of %d", n, file.Len())
-			}
-		}
-		if _, err := harvest.ReadBatch(strings.NewReader(`{"batch":1}` + "\n")); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("cut short: %v", err)
-		}
-		for _, bad := range []string{
-			`{"end":true}`, `{}`, `{"batch":1}` + "\n" + `{"end":true,"sites":1,"tasks":0}`,
-			`{"batch":1}` + "\n" + `{"site":1,"origin":"http://a.example","tasks":[{"url":"http://b.example/"}]}` + "\n" + `{"end":true,"sites":1,"tasks":1}`,
-			`{"batch":1}` + "\n" + `{"site":1,"origin":"http://a.example/x","tasks":[]}` + "\n" + `{"end":true,"sites":1,"tasks":0}`,
-		} {
-			if b, err := harvest.ReadBatch(strings.NewReader(bad)); err == nil {
-				t.Errorf("%s: %+v", bad, b)
-			}
-		}
 	})
 }
 
-func FuzzReadBatch(f *testing.F) {
-	f.Add([]byte(`{"batch":1}` + "\n" + `{"site":1,"origin":"http://a.example","pages":3,"delay":5,"tasks":[{"page":1,"url":"http://a.example/"}]}` + "\n" + `{"end":true,"sites":1,"tasks":1}` + "\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		b, err := harvest.ReadBatch(bytes.NewReader(text))
-		if err != nil {
-			return
-		}
-		var file bytes.Buffer
-		if err := harvest.WriteBatch(&file, b); err != nil {
-			t.Fatal(err)
-		}
-		again, err := harvest.ReadBatch(&file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		one, _ := json.Marshal(b)
-		two, _ := json.Marshal(again)
-		if !bytes.Equal(one, two) {
-			t.Errorf("%s is read back as %s", one, two)
-		}
-	})
+// readBatch reads the only file of a directory, which must be a whole batch.
+func readBatch(t *testing.T, dir string) *harvest.Batch {
+	t.Helper()
+	names, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if len(names) != 1 || filepath.Ext(names[0]) != ".jsonl" {
+		t.Fatalf("files %q", names)
+	}
+	text, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var head struct{ Batch uint64 }
+	var end struct {
+		End          bool
+		Sites, Tasks int
+	}
+	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	last, tasks := len(lines)-1, 0
+	err = errors.Join(json.Unmarshal(lines[0], &head), json.Unmarshal(lines[last], &end))
+	b := &harvest.Batch{Number: head.Batch, Sites: make([]harvest.SiteBatch, last-1)}
+	for i := range b.Sites {
+		err = errors.Join(err, json.Unmarshal(lines[1+i], &b.Sites[i]))
+		tasks += len(b.Sites[i].Tasks)
+	}
+	if err != nil || !end.End || end.Sites != len(b.Sites) || end.Tasks != tasks {
+		t.Fatalf("%d sites, %d tasks, last line %s: %v", len(b.Sites), tasks, lines[last], err)
+	}
+	return b
 }
 
 // Whatever a server sends, there is one answer, within bounds.

@@ -253,8 +253,8 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%d pages, at most %d a site: %d on %d sites, %d on the first", c[0], c[1], sum, len(list), list[0])
 		}
 	}
-	if e := graph.Exponent(batch.Sizes(1_000_000, 100_000), 3); !near(e, 1.77, .1) {
-		t.Errorf("an exponent of %g", e)
+	if l, ok := graph.FitPowerLaw(batch.Sizes(1_000_000, 100_000)); !ok || !near(l.Exponent, 1.77, .1) {
+		t.Errorf("a law of %+v, %v", l, ok)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/html"
@@ -231,8 +232,11 @@ type Features = func(url string, page []byte, whole bool) (inventory.Features, e
 // ReadFeatures returns a Features that also digests the main text without what the masks match. The text of a
 // truncated page is not digested, since it is incomplete.
 func ReadFeatures(masks maintext.Masks) Features {
+	scanners := sync.Pool{New: func() any { return new(html.Scanner) }}
 	return func(pageURL string, page []byte, whole bool) (inventory.Features, error) {
-		p := html.Read(pageURL, page, html.Options{Text: whole})
+		scanner := scanners.Get().(*html.Scanner)
+		defer scanners.Put(scanner)
+		p := scanner.Read(pageURL, page, html.Options{Text: whole})
 		f := inventory.Features{Title: p.Title, NoIndex: p.NoIndex || html.Expired(p.UnavailableAfter, time.Now()), UnavailableAfter: p.UnavailableAfter, Language: p.Language, Canonical: p.Canonical}
 		if whole {
 			f.Text, f.Sketch = masks.Read(p.Text)

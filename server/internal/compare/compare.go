@@ -47,7 +47,7 @@ func (c *comparison) walk(ctx context.Context) error {
 	defer c.left.pause()
 	reading, stop := context.WithCancel(ctx)
 	c.reads.ctx = reading
-	defer c.reads.ended.Wait()
+	defer c.reads.end()
 	defer stop()
 	if c.scan.Journal.Len() == 0 {
 		c.left.end = true // no need to keep a view of an empty journal open

@@ -20,7 +20,7 @@ type reads struct {
 	ctx   context.Context // ends with the walk
 	queue []*read
 	ended sync.WaitGroup
-	slots chan struct{} // in it for each page that is being read
+	next  chan *read // closed at the end; nil before the first
 }
 
 // A read is the reading of one page.
@@ -51,17 +51,28 @@ func (c *comparison) read(ctx context.Context, o inventory.Offer, e *journal.Ent
 		return err
 	}
 	q := &c.reads
-	if q.slots == nil {
-		q.slots = make(chan struct{}, readers)
+	if q.next == nil {
+		q.next = make(chan *read, readAhead)
+		for range readers { // not a goroutine for each page: its stack would have to grow again
+			q.ended.Go(func() {
+				for r := range q.next {
+					r.read(q.ctx, c.scan.Inventory)
+					close(r.done)
+				}
+			})
+		}
 	}
 	q.queue = append(q.queue, r)
-	q.ended.Go(func() {
-		defer close(r.done)
-		q.slots <- struct{}{}
-		r.read(q.ctx, c.scan.Inventory)
-		<-q.slots
-	})
+	q.next <- r
 	return nil
+}
+
+// end waits until no page is being read.
+func (q *reads) end() {
+	if q.next != nil {
+		close(q.next)
+	}
+	q.ended.Wait()
 }
 
 func (r *read) read(ctx context.Context, inv inventory.Inventory) {

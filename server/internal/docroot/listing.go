@@ -178,42 +178,41 @@ func (w *walk) describe(b *batch) {
 // same describes the files of one URL, usually a single one. The first file that is not left out gets the
 // URL; if there is none, the first of all.
 func (w *walk) same(b *batch, now time.Time, list []file) {
-	if len(list) == 1 {
-		if o, real, ok := w.offer(b, now, list[0]); ok {
-			b.out = append(b.out, said{offer: o, real: real})
+	first, winner := len(b.out), -1
+	for _, x := range list {
+		b.out = append(b.out, said{})
+		at := len(b.out) - 1
+		switch o := &b.out[at]; {
+		case !w.offer(b, now, x, o):
+			b.out = b.out[:at]
+		case winner < 0 && o.err == nil && o.offer.LeftOut == "":
+			winner = at
 		}
+	}
+	if len(list) == 1 {
 		return
 	}
-	var offers []said
-	winner := -1
-	for _, x := range list {
-		o, real, ok := w.offer(b, now, x)
-		if !ok {
+	url := winner
+	for i := first; i < len(b.out); i++ {
+		o := &b.out[i].offer
+		if b.out[i].err != nil || i == url {
 			continue
 		}
-		if winner < 0 && o.LeftOut == "" {
-			winner = len(offers)
-		}
-		offers = append(offers, said{offer: o, real: real})
-	}
-	for i := range offers {
-		o := &offers[i].offer
-		if i == max(winner, 0) {
+		if url < 0 {
+			url = i
 			continue
 		}
 		o.URL = ""
 		if o.LeftOut == "" {
-			_, name := splitPlace(offers[winner].offer.Place)
+			_, name := splitPlace(b.out[winner].offer.Place)
 			*o = inventory.Offer{Place: o.Place, LeftOut: leftSameURL + name, Length: -1}
 		}
 	}
-	b.out = append(b.out, offers...)
 }
 
-// offer describes a file. It returns false if the file has gone, or if an error prevents it, which it appends
-// to the batch.
-func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real string, ok bool) {
-	s, d := w.site, b.dir
+// offer describes a file, or says that an error prevents it. It returns false if the file has gone.
+func (w *walk) offer(b *batch, now time.Time, x file, to *said) bool {
+	s, d, o := w.site, b.dir, &to.offer
 	o.URL, o.Length = d.prefix+x.tail, -1
 	if d.plain && x.tail == x.name {
 		o.Place = o.URL[len(s.urls.base):] // share one string
@@ -224,32 +223,33 @@ func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real s
 	if !linked {
 		real = w.realPath(d, o.Place, x.name)
 	}
-	if o.LeftOut = w.left(d, &o, x, real, linked); o.LeftOut != "" {
-		return o, real, true
+	to.real = real
+	if o.LeftOut = w.left(d, o, x, real, linked); o.LeftOut != "" {
+		return true
 	}
 	st, err := stat.At(b.open.File, x.name, linked)
 	switch {
 	case err != nil && isGone(err):
-		return o, real, false
+		return false
 	case err != nil:
-		b.out = append(b.out, said{err: &inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err}})
-		return o, real, false
+		*to = said{err: &inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err}}
+		return true
 	case st.Mode != 0:
 		o.LeftOut = leftIrregular
-		return o, real, true
+		return true
 	case st.Size > s.maxFile():
 		o.LeftOut = leftTooLarge
 		o.Length = st.Size
-		return o, real, true
+		return true
 	}
 	o.Length, o.Modified, o.Type, o.Parallel = st.Size, st.Modified, mediaType(x.name), true
-	if o.Stamp = s.versioned(st.Stamp(now), o.Type); len(o.Stamp) == 0 {
+	if o.Stamp = b.keep(s.versioned(st.Stamp(now, b.room), o.Type)); len(o.Stamp) == 0 {
 		o.Young = s.versioned(st.Settled(), o.Type)
 	}
 	if s.noIndex.says(o.URL, o.Stamp) {
 		o.LeftOut = leftNoIndex
 	}
-	return o, real, true
+	return true
 }
 
 // left returns why a file is left out, as far as that is known without a stat.
