@@ -29,6 +29,9 @@ type rule interface {
 // newRule returns the rule of a run, nil if there is none of its name.
 func newRule(r *Run, v *view, b *budget) rule {
 	w, priced := r.World, planned{budget: b}
+	if r.Policy.Past {
+		w = w.before(r.From)
+	}
 	switch r.Policy.Rule {
 	case Uniform:
 		return fixed{every: w.intervals(r.Budget, evenly)}

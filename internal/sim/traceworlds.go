@@ -138,6 +138,17 @@ func (w *World) Alone(days float64, seed uint64) *World {
 	})
 }
 
+// before returns a world in which the rate of each page with a trace is that of its changes before a day, and of half
+// a change more: a page without any may change yet.
+func (w *World) before(day float64) *World {
+	return w.remade("", func(p *Page) {
+		if p.Trace != nil {
+			n, _ := slices.BinarySearch(p.Trace, day)
+			p.Rate = (float64(n) + .5) / day
+		}
+	})
+}
+
 // Steady returns a world in which each page changes at its rate, as a Poisson process.
 func (w *World) Steady() *World {
 	return w.remade(", Poisson", func(p *Page) { p.Trace = nil })
