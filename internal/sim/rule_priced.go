@@ -248,7 +248,11 @@ func (r *learning) plan(now float64) float64 {
 	made := pass.Plan()
 	r.base, r.priced.Longest = made.Price, made.Longest
 	for i, planning := range r.sites {
-		v.sites[i].Prior, v.sites[i].Manifest.Planned = planning.Prior(), !math.IsInf(planning.Every(made.Price), 1)
+		s := &v.sites[i]
+		s.Prior, s.Manifest.Planned, s.Manifest.Every = planning.Prior(), false, 0
+		if every := planning.Every(made.Price); !math.IsInf(every, 1) {
+			s.Manifest.Planned, s.Manifest.Every = true, time.Duration(every*float64(day))
+		}
 	}
 	return again(now)
 }
