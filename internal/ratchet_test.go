@@ -55,14 +55,15 @@ import (
 // by 1,450 for scanning a file when its writer closes it: Linux's events of that, and their order beside fsnotify's; by 750, exported names and public ones
 // by 1 and lines of a package by 50 for storing a page that comes with its change in the transaction of the change; by 900 and both kinds of names by 1 for
 // plans of revisits that read each page once, without its texts (600), for judging most file names without the rules, and for sorting the words of a text in
-// parts, and for crawls of dead sites, which end. Direct dependencies by one for gonum, which only tests import: it is their oracle.
+// parts, and for crawls of dead sites, which end; by 2,900 for a bound of manifests that no policy exceeds (1,000), visits between two polls of a
+// manifest (1,000), and histories of one's own pages in the simulator (900). Direct dependencies by one for gonum, which only tests import: it is their oracle.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_550,
 	"exported names":      2_331,
 	"public names":        525,
-	"tokens":              842_150,
+	"tokens":              845_050,
 	"direct dependencies": 18,
 	"lines of a file":     645,
 }
