@@ -33,9 +33,8 @@ func PollBound(w *World, o fresh.Objective, c Costs, budget float64) Bound {
 	return WebBound(w, o, c, budget, Listening{})
 }
 
-// ManifestBound is the bound of polled manifests: every site's is polled at the interval that its gain is
-// worth, and each page that it names is visited if that is worth it. Where polling the pages of a site one by
-// one is better, that is done.
+// ManifestBound is the bound of polled manifests: each site's is polled at the best interval, its pages are visited
+// when it names them, if that is worth it, and between two polls as often as that is worth it. See listed.
 func ManifestBound(w *World, c Costs, budget float64) Bound {
 	return WebBound(w, fresh.Objective{Fresh: 1}, c, budget, Listening{Manifest: true})
 }
@@ -47,8 +46,8 @@ func PushBound(w *World, o fresh.Objective, c Costs, budget float64) Bound {
 }
 
 // WebBound is the bound of a web with sites of any kind: one price over all. Sites that push noisily are
-// bounded by the threshold of the noisy index (Busa-Fekete et al., WWW 2025). Lag is ignored, and manifests
-// are taken to be true. Manifests and noisy pushes are used for the objective Fresh alone: for others those
+// bounded by the threshold of the noisy index (Busa-Fekete et al., WWW 2025). Manifests are taken to name all changes at once and nothing
+// else, and lag is ignored: more is known then than is, so it is a bound of worse manifests, too. Manifests and noisy pushes are used for the objective Fresh alone: for others those
 // sites are polled.
 func WebBound(w *World, o fresh.Objective, c Costs, budget float64, l Listening) Bound {
 	parts, _ := webParts(w, plain(o), priced(c), l)
@@ -196,6 +195,13 @@ func (p *polled) interval(price float64) float64 {
 	return x / p.Rate
 }
 
+// index is the gain of a visit after a time, for a unit of cost.
+func (p *polled) index(age float64) float64 {
+	x := p.Rate * age
+	gain := p.o.Fresh*freshPart(x) + p.o.Harmonic*stalePart(x) + p.o.Age/p.Rate*agePart(x)
+	return p.Weight / p.Rate * gain / (p.header - p.body*math.Expm1(-x))
+}
+
 // every is the outcome of visits at a given interval.
 func (p *polled) every(interval float64) outcome {
 	x := p.Rate * interval
@@ -252,122 +258,4 @@ func (p *pushed) wait(price float64) float64 {
 		return math.Inf(1)
 	}
 	return math.Sqrt(1/(p.Rate*p.Rate)+2*rest/p.o.Age) - 1/p.Rate
-}
-
-// A listed part is a site with a manifest.
-type listed struct {
-	pages    []polled
-	timer    float64 // interval of its polls, 0 if the price decides
-	always   bool    // its pages are not polled one by one, even where that is better
-	manifest float64 // cost of a poll
-	entry    float64 // of one entry, which a delta manifest has for every change
-}
-
-func newListed(w *World, site *Site, pages []int32, c Costs) *listed {
-	l := &listed{manifest: c.Manifest}
-	if site.Format == Delta {
-		l.entry = c.Entry
-	} else {
-		l.manifest += float64(len(pages)) * c.Entry * (site.Format.entrySize() / gzipEntry)
-	}
-	for _, i := range pages {
-		l.pages = append(l.pages, *newPolled(&w.Pages[i], fresh.Objective{Fresh: 1}, c))
-	}
-	return l
-}
-
-func (l *listed) at(price float64) outcome {
-	o, _, _ := l.best(price)
-	return o
-}
-
-// best is the best outcome, and the interval of the polls; false if polling the pages one by one is better.
-func (l *listed) best(price float64) (o outcome, interval float64, ok bool) {
-	if l.timer > 0 {
-		o, _ = l.every(l.timer, price)
-		return o, l.timer, true
-	}
-	var alone outcome
-	for i := range l.pages {
-		if l.always {
-			alone.add(1, l.pages[i].never())
-		} else {
-			alone.add(1, l.pages[i].at(price))
-		}
-	}
-	interval = l.interval(price)
-	if with, ok := l.every(interval, price); ok && (l.always || with.fresh-price*with.spend > alone.fresh-price*alone.spend) {
-		return with, interval, true
-	}
-	return alone, interval, false
-}
-
-// gain is the gain of a poll of the manifest after an interval, relative to one a moment later: sum (mu/D -
-// price c)^+ R1(D t), less the cost of the entries.
-func (l *listed) gain(interval, price float64) (gain, slope float64) {
-	for i := range l.pages {
-		p := &l.pages[i]
-		if p.Rate == 0 {
-			continue
-		}
-		unit := max(0, p.Weight/p.Rate-price*(p.header+p.body)) - price*l.entry
-		if unit == 0 {
-			continue
-		}
-		x := p.Rate * interval
-		e := math.Exp(-x)
-		gain += unit * (1 - e*(1+x))
-		slope += unit * x * e * p.Rate
-	}
-	return gain, slope
-}
-
-// interval is the interval after which a poll is worth its cost, +Inf if it never is.
-func (l *listed) interval(price float64) float64 {
-	const longest = 1e5
-	need := price * l.manifest
-	if most, _ := l.gain(longest, price); most <= need {
-		return math.Inf(1)
-	}
-	low, high, t := 0., longest, 1.
-	for range 100 {
-		gain, slope := l.gain(t, price)
-		if gain >= need {
-			high = t
-		} else {
-			low = t
-		}
-		if high-low < 1e-9*high || math.Abs(gain-need) < 1e-12*need {
-			break
-		}
-		// A Newton step in logarithms; the gain is about t^2 while t is short.
-		next := t * math.Exp((math.Log(need)-math.Log(gain))/(slope*t/gain))
-		if !(next > low && next < high) {
-			next = math.Sqrt(max(low, 1e-9) * high)
-		}
-		t = next
-	}
-	return t
-}
-
-// every is the outcome of polls at an interval; false if it is infinite.
-func (l *listed) every(interval, price float64) (sum outcome, ok bool) {
-	if math.IsInf(interval, 1) {
-		return sum, false
-	}
-	sum.spend = l.manifest / interval
-	for i := range l.pages {
-		p := &l.pages[i]
-		x := p.Rate * interval
-		changed := -math.Expm1(-x)
-		sum.spend += l.entry * changed / interval
-		if cost := p.header + p.body; p.Rate == 0 || p.Weight > p.Rate*price*cost {
-			sum.spend += changed / interval * cost
-			sum.fresh += p.Weight * fresh.MeanFresh(p.Rate, interval)
-			sum.age += p.age(interval)
-		} else {
-			sum.age += p.age(starved)
-		}
-	}
-	return sum, true
 }

@@ -110,8 +110,8 @@ func (e *engine) due(i int) (at, rank float64) {
 	if at = daysAt(e.rule.next(i, p, clock(e.now))); at <= e.now {
 		return e.now, e.rule.profit(i, p, clock(e.now))
 	}
-	// Then it gains the price, as all do: the earliest is first.
-	return at, price * (1 - .01*at/never)
+	// Then it gains the price, as all do: first are those that lose most by waiting for an hour.
+	return at, e.rule.profit(i, p, clock(at+1./24))
 }
 
 // turn visits a page, unless by what was learned since it was placed it is too soon.

@@ -64,6 +64,35 @@ func TestKnownRatesReachTheBound(t *testing.T) {
 	}
 }
 
+// TestPeriodicVisitsAreSpread: policies with intervals spend about the same every thirty days, from the first on, and reach the
+// freshness of the closed formula, even where the budget is one visit in a hundred days.
+func TestPeriodicVisitsAreSpread(t *testing.T) {
+	w := world(gamma, 400, 5)
+	for _, name := range []string{"uniform", "proportional", "importance"} {
+		const budget, days = .01, 300
+		run := sim.Run{World: w, Policy: sim.MustPolicy(name), Budget: budget, Days: days, Seed: 1}
+		table := run.Keep()
+		got := simulate(t, run)
+		for day := 0; day < days; day += 30 {
+			spent := 0.
+			for _, d := range got.Daily[day : day+30] {
+				spent += d.Spend / 30
+			}
+			if math.Abs(spent-budget) > .2*budget {
+				t.Errorf("%s: %.4f requests per page and day from day %d on, budget %.4f", name, spent, day, budget)
+			}
+		}
+		if name != "uniform" { // of the others, some pages are visited once in years
+			continue
+		}
+		for _, r := range sim.Paper(w, budget) {
+			if f, _ := table.Between(100, 300); r.Policy == name && math.Abs(f-r.Cells[0].Fresh) > .003 {
+				t.Errorf("%s: freshness %.4f, by the formula %.4f", name, f, r.Cells[0].Fresh)
+			}
+		}
+	}
+}
+
 // TestPushReachesTheBound: all that is worth the price is fetched, or nearly as good, what is told in the order of
 // mu/D. By importance alone, or as it comes, is far from it where money is short.
 func TestPushReachesTheBound(t *testing.T) {

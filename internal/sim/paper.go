@@ -80,7 +80,7 @@ func PaperManifests(w *World, budgets ...float64) []PaperRow {
 		{"manifest, priced", false, func(b float64) PaperCell {
 			parts, lists := webParts(w, freshness, Costs{Header: 1, Manifest: 1}, Listening{Manifest: true})
 			for _, l := range lists {
-				l.always = true
+				l.named = true
 			}
 			_, sum := solve(parts, b*float64(len(w.Pages)))
 			return PaperCell{b, sum.fresh, sum.age}

@@ -32,6 +32,7 @@ type Policy struct {
 	Objective fresh.Objective // of Priced and PointEstimate
 
 	Known              bool // it is told the true rates, and how well the sites tell of changes; the rules before Thesis always are
+	Past               bool // Known, but of pages with a Trace only the rates before Run.From: what can be known at that time
 	IgnoresNotices     bool // it ignores manifests and pushes
 	FetchOutsideBudget bool // Priced, not Known: fetches at once, outside the budget, what credible sites push, as the crawler does by default
 	Daily              bool // Thesis: no page more than once a day (V13)
@@ -68,6 +69,7 @@ func Policies() []Policy {
 		list = append(list,
 			Policy{Name: o.name, Rule: Priced, Objective: o.Objective},
 			Policy{Name: o.name + "-known", Rule: Priced, Objective: o.Objective, Known: true},
+			Policy{Name: o.name + "-past", Rule: Priced, Objective: o.Objective, Known: true, Past: true},
 			Policy{Name: o.name + "-eager", Rule: Priced, Objective: o.Objective, FetchOutsideBudget: true},
 			Policy{Name: o.name + "-deaf", Rule: Priced, Objective: o.Objective, IgnoresNotices: true},
 			Policy{Name: o.name + "-known-deaf", Rule: Priced, Objective: o.Objective, Known: true, IgnoresNotices: true})

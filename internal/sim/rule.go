@@ -29,6 +29,9 @@ type rule interface {
 // newRule returns the rule of a run, nil if there is none of its name.
 func newRule(r *Run, v *view, b *budget) rule {
 	w, priced := r.World, planned{budget: b}
+	if r.Policy.Past {
+		w = w.before(r.From)
+	}
 	switch r.Policy.Rule {
 	case Uniform:
 		return fixed{every: w.intervals(r.Budget, evenly)}
@@ -63,19 +66,25 @@ func (plainRule) plan(float64) float64 { return math.Inf(1) }
 func (plainRule) price() float64       { return 1 }
 func (plainRule) interval(int) float64 { return math.Inf(1) }
 
-// fixed visits pages at intervals.
+// fixed visits pages at intervals. All copies are as old at the start: the first visits come after parts of the
+// intervals, or else all pages would be visited at the same time, and none in a run that is shorter than that.
 type fixed struct {
 	plainRule
 	every []float64
 }
 
 func (f fixed) next(i int, p *fresh.Page, _ time.Time) time.Time {
-	return clock(daysAt(p.Last) + f.every[i])
+	wait := f.every[i]
+	if p.Last.Equal(start) {
+		_, part := math.Modf(float64(i+1) * math.Phi) // the parts of consecutive pages are far from each other
+		wait *= part
+	}
+	return clock(daysAt(p.Last) + wait)
 }
 
 // profit ranks pages by how long they have been due.
-func (f fixed) profit(i int, p *fresh.Page, _ time.Time) float64 {
-	return 1 - .01*(daysAt(p.Last)+f.every[i])/never
+func (f fixed) profit(i int, p *fresh.Page, now time.Time) float64 {
+	return 1 - .01*daysAt(f.next(i, p, now))/never
 }
 
 // trusting fetches every page with a notice, in a given order.

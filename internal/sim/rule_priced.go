@@ -73,8 +73,8 @@ type oracle struct {
 	planned
 	world  *World
 	policy *Policy
-	every  []float64 // of manifests, in days
-	alone  []bool    // sites whose pages are polled despite their manifest
+	every  []float64 // of manifests, in days; +Inf: the pages are polled instead
+	gaps   []float64 // of pages: days between two visits before the next poll of the manifest
 	shapes shapes
 }
 
@@ -82,18 +82,21 @@ func (r *oracle) plan(float64) float64 {
 	parts, lists := webParts(r.world, plain(r.policy.Objective), r.budget.costs, r.policy.listening())
 	for _, l := range lists {
 		if l != nil {
-			l.timer = r.policy.Timer
+			l.timer, l.named = r.policy.Timer, r.policy.Timer > 0
 		}
 	}
 	r.base, _ = solve(parts, r.budget.Rate)
-	r.every, r.alone = make([]float64, len(lists)), make([]bool, len(lists))
-	for s, l := range lists {
+	r.base *= 1 - 1e-6 // where the spending jumps, that is the price after it: what is told waits for the budget
+	r.every, r.gaps = make([]float64, len(lists)), make([]float64, len(r.world.Pages))
+	for s, pages := range r.world.bySite() {
 		r.every[s] = math.Inf(1)
-		if l != nil {
-			if _, every, ok := l.best(r.base); ok {
-				r.every[s] = every
-			} else {
-				r.alone[s] = true
+		if l := lists[s]; l != nil {
+			priced := l.priced(r.base)
+			if r.every[s] = l.interval(priced, r.base); !l.named && !math.IsInf(r.every[s], 1) {
+				r.every[s] = l.affordable(priced, r.every[s], r.budget)
+			}
+			for i, page := range pages {
+				r.gaps[page] = priced[i].gap(r.every[s])
 			}
 		}
 	}
@@ -102,14 +105,16 @@ func (r *oracle) plan(float64) float64 {
 
 func (r *oracle) interval(s int) float64 { return r.every[s] }
 
-func (r *oracle) profit(i int, p *fresh.Page, _ time.Time) float64 {
+func (r *oracle) profit(i int, p *fresh.Page, now time.Time) float64 {
 	switch is := &r.world.Pages[i]; {
 	case is.Rate == 0:
 		return 0
 	case p.Heard.Notices > 0:
 		return is.Weight / is.Rate
+	case p.Site.Tells:
+		return r.price()
 	}
-	return r.price()
+	return newPolled(&r.world.Pages[i], plain(r.policy.Objective), r.budget.costs).index(p.Age(now))
 }
 
 func (r *oracle) next(i int, p *fresh.Page, _ time.Time) time.Time {
@@ -124,18 +129,55 @@ func (r *oracle) next(i int, p *fresh.Page, _ time.Time) time.Time {
 		if n, ok := r.shapes.newNoisy(polled, site).(*noisy); ok {
 			return clock(daysAt(p.Last) + max(0, n.level(r.price())-n.beta*float64(p.Heard.Notices)))
 		}
-	case p.Site.Tells, p.Listed && !r.alone[is.Site]:
+	case p.Site.Tells, p.Listed && !math.IsInf(r.every[is.Site], 1):
 		told := pushed{*polled}
-		if p.Heard.Notices == 0 {
+		switch {
+		case p.Heard.Notices == 0 && p.Site.Tells:
 			return clock(never)
+		case p.Heard.Notices > 0 && p.Site.Tells:
+			return clock(daysAt(p.Heard.Noticed) + told.wait(r.price()))
+		case p.Heard.Notices > 0:
+			return clock(daysAt(p.Heard.Noticed) + told.wait(r.base))
 		}
-		return clock(daysAt(p.Heard.Noticed) + told.wait(r.price()))
+		return beforePoll(p, r.gaps[i], r.every[is.Site])
 	}
 	// The age at which a page without notices is visited, by the crawler's own formula where there is one.
 	if polled.body > 0 {
 		return clock(daysAt(p.Last) + polled.interval(r.price()))
 	}
 	return clock(daysAt(p.Last) + r.policy.Objective.AgeAtRate(is.Rate, r.price()*polled.header/is.Weight))
+}
+
+// affordable is the interval of polls, no longer than another, after which no more pages are named than the purse can
+// pay for at once. Else they wait; then the budget is lost unless visits so late still need all that is left of it.
+func (l *listed) affordable(pages []pricedPage, interval float64, b *budget) float64 {
+	for ; ; interval *= .95 {
+		named, late, others := 0., 0., l.manifest/interval
+		for i := range pages {
+			switch p := &pages[i]; {
+			case !(p.worth > 0):
+			case !math.IsInf(p.gap(interval), 1):
+				others += p.between(interval).spend
+			default:
+				named -= (p.header + p.body) * math.Expm1(-p.Rate*interval)
+				late += (p.header + p.body) * p.Rate / (1 + p.Rate*interval)
+			}
+		}
+		if named <= b.Burst || late >= b.Rate-others {
+			return interval
+		}
+	}
+}
+
+// beforePoll is when a page is visited before its manifest, which is polled every so many days, is polled the next
+// time; else the first time after that.
+func beforePoll(p *fresh.Page, gap, every float64) time.Time {
+	poll := daysAt(p.Site.Manifest.Read) + every
+	known := max(daysAt(p.Last), daysAt(p.Heard.Confirmed))
+	if at := known + gap; at < poll {
+		return clock(at)
+	}
+	return clock(poll + gap)
 }
 
 // plugged is the index at an estimate of the rate, as if that were exact.
@@ -206,7 +248,11 @@ func (r *learning) plan(now float64) float64 {
 	made := pass.Plan()
 	r.base, r.priced.Longest = made.Price, made.Longest
 	for i, planning := range r.sites {
-		v.sites[i].Prior, v.sites[i].Manifest.Planned = planning.Prior(), !math.IsInf(planning.Every(made.Price), 1)
+		s := &v.sites[i]
+		s.Prior, s.Manifest.Planned, s.Manifest.Every = planning.Prior(), false, 0
+		if every := planning.Every(made.Price); !math.IsInf(every, 1) {
+			s.Manifest.Planned, s.Manifest.Every = true, time.Duration(every*float64(day))
+		}
 	}
 	return again(now)
 }

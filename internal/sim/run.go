@@ -60,6 +60,8 @@ func (r *Run) check() error {
 		return fmt.Errorf("budget %v: not above 0 and at most %d requests per page and day", r.Budget, fastest)
 	case !(r.Days > 0) || r.Days > 36_500:
 		return fmt.Errorf("%v days: not between 0 and 100 years", r.Days)
+	case r.Policy.Past && !(r.From >= 1):
+		return fmt.Errorf("from day %v: the rates before it are to be known, want 1 at least", r.From)
 	case !(r.From >= 0) || r.From >= r.Days:
 		return fmt.Errorf("from day %v: not within the %v days", r.From, r.Days)
 	}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/parleyweb/parley/internal/coding"
 )
 
 // readTable reads comma-separated values, compressed or not, of so many bytes at most when they are not. The
-// first line names the columns, some of which f gets of each row that follows; the slice is reused.
+// first line names the columns, some of which f gets of each row that follows; the slice is reused. One whose name ends in "?"
+// may be missing: then it is empty.
 func readTable(r io.Reader, most int64, columns []string, f func(row []string) error) error {
 	plain, err := coding.NewReader(r)
 	if err != nil {
@@ -29,7 +31,8 @@ func readTable(r io.Reader, most int64, columns []string, f func(row []string) e
 	}
 	at, values := make([]int, len(columns)), make([]string, len(columns))
 	for i, name := range columns {
-		if at[i] = slices.Index(header, name); at[i] < 0 {
+		name, optional := strings.CutSuffix(name, "?")
+		if at[i] = slices.Index(header, name); at[i] < 0 && !optional {
 			return fmt.Errorf("no column %q", name)
 		}
 	}
@@ -45,7 +48,9 @@ func readTable(r io.Reader, most int64, columns []string, f func(row []string) e
 			return err
 		}
 		for i, j := range at {
-			values[i] = row[j]
+			if j >= 0 {
+				values[i] = row[j]
+			}
 		}
 		if err := f(values); err != nil {
 			line, _ := rows.FieldPos(0)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -48,16 +49,20 @@ func TraceNames() []string {
 // part whose pages ended in that folder.
 func openTrace(dir, name string) (*trace, error) {
 	file, part, _ := strings.Cut(name, ":")
-	f, err := os.Open(filepath.Join(dir, filepath.Base(file)+".csv.zst"))
-	if err != nil {
-		return nil, fmt.Errorf("read trace %s: %w", name, err)
-	}
-	defer f.Close()
-	t, err := readTrace(file, f)
+	t, err := openTraceFile(name, filepath.Join(dir, filepath.Base(file)+".csv.zst"))
 	if err != nil {
 		return nil, err
 	}
 	return t.part(part), nil
+}
+
+func openTraceFile(name, path string) (*trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read trace %s: %w", name, err)
+	}
+	defer f.Close()
+	return readTrace(name, f)
 }
 
 // part is the part of a trace whose pages ended in a folder.
@@ -75,9 +80,11 @@ func (t *trace) part(folder string) *trace {
 	return &some
 }
 
-// readTrace reads a trace: CSV, compressed or not, with a header that names at least time (Unix seconds, in
-// order), commit, op (A, M, D, R), path, old_path, size and blob. An event that leaves a page with the same
-// blob is no change. A malformed row is an error, and so is a trace of more than 256 MB.
+// readTrace reads a trace: CSV, compressed or not, with a header that names at least time (Unix seconds or RFC 3339, in
+// order) and path. Each row is a new content of a page, and the first one is its birth. More columns are size, blob,
+// commit, op and old_path: an event that leaves a page with the same blob is no change, those of a commit happen
+// together, and op is A or M for a new content, D for a deletion, and R for a move from old_path. A malformed row is an
+// error, and so is a trace of more than 256 MB or 8 million events.
 func readTrace(name string, r io.Reader) (*trace, error) {
 	t := traceBuilder{trace: &trace{}, paths: map[string]int{}}
 	if err := t.read(r); err != nil {
@@ -107,7 +114,7 @@ type traceBuilder struct {
 
 func (t *traceBuilder) read(r io.Reader) error {
 	n := 0
-	err := readTable(r, maxTrace, []string{"time", "commit", "op", "path", "old_path", "size", "blob"}, func(row []string) error {
+	err := readTable(r, maxTrace, []string{"time", "commit?", "op?", "path", "old_path?", "size?", "blob?"}, func(row []string) error {
 		if n++; n > maxEvents {
 			return fmt.Errorf("more than %d events", maxEvents)
 		}
@@ -131,15 +138,20 @@ func (t *traceBuilder) read(r io.Reader) error {
 // parseEvent reads a row of the columns that read names.
 func parseEvent(row []string) (e event, err error) {
 	at, push, op, size := row[0], row[1], row[2], row[5]
-	e.path, e.old, e.blob = row[3], row[4], row[6]
-	if e.time, err = strconv.ParseInt(at, 10, 64); err != nil || e.time < 0 || e.time > lastTime {
-		return e, fmt.Errorf("invalid time: %.40q", at)
+	e.path, e.old, e.blob = row[3], row[4], cmp.Or(row[6], at)
+	if date, bad := time.Parse(time.RFC3339, at); bad == nil {
+		e.time = date.Unix()
+	} else {
+		e.time, err = strconv.ParseInt(at, 10, 64)
 	}
-	commit, err := strconv.ParseInt(push, 10, 32)
+	if err != nil || e.time < 0 || e.time > lastTime {
+		return e, fmt.Errorf("invalid time: %.40q: want Unix seconds, or a date such as 2024-05-31T12:00:00Z", at)
+	}
+	commit, err := strconv.ParseInt(cmp.Or(push, "0"), 10, 32)
 	if err != nil {
 		return e, fmt.Errorf("invalid commit: %.40q", push)
 	}
-	if len(op) != 1 || !strings.Contains("AMDR", op) {
+	if op = cmp.Or(op, "M"); len(op) != 1 || !strings.Contains("AMDR", op) {
 		return e, fmt.Errorf("invalid operation: %.40q", op)
 	}
 	if size != "" {
@@ -163,7 +175,7 @@ func (t *traceBuilder) take(e event) error {
 	} else if e.time < t.last {
 		return fmt.Errorf("time %d is earlier than on the line before", e.time)
 	}
-	if len(t.push) > 0 && e.commit != t.push[0].commit {
+	if len(t.push) > 0 && (e.commit != t.push[0].commit || e.time != t.push[0].time) {
 		t.flush()
 	}
 	t.last = e.time

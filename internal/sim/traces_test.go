@@ -101,12 +101,14 @@ func TestInvalidTraceIsRefused(t *testing.T) {
 		{"", "unexpected EOF"},
 		{traceHeader, "no events"},
 		{"a,b,c\n1,2,3\n", `no column "time"`},
-		{traceHeader + "x,1,A,p,,1,b\n", `line 2: invalid time: "x"`},
-		{traceHeader + "-1,1,A,p,,1,b\n", `line 2: invalid time: "-1"`},
-		{traceHeader + "99999999999999,1,A,p,,1,b\n", `line 2: invalid time: "99999999999999"`},
+		{traceHeader + "x,1,A,p,,1,b\n", `line 2: invalid time: "x": want Unix seconds, or a date such as 2024-05-31T12:00:00Z`},
+		{traceHeader + "-1,1,A,p,,1,b\n", `line 2: invalid time: "-1": want Unix seconds, or a date such as 2024-05-31T12:00:00Z`},
+		{traceHeader + "99999999999999,1,A,p,,1,b\n", `line 2: invalid time: "99999999999999": want Unix seconds, or a date such as 2024-05-31T12:00:00Z`},
 		{traceHeader + "1,1,A,p,,1,b\n1,1e3,M,p,,1,c\n", `line 3: invalid commit: "1e3"`},
 		{traceHeader + "1,1,X,p,,1,b\n", `line 2: invalid operation: "X"`},
-		{traceHeader + "1,1,,p,,1,b\n", `line 2: invalid operation: ""`},
+		{traceHeader + "1,1,MM,p,,1,b\n", `line 2: invalid operation: "MM"`},
+		{"time,url\n1,2\n", `no column "path"`},
+		{"time,path\n2024-13-01T00:00:00Z,p\n", `line 2: invalid time: "2024-13-01T00:00:00Z": want Unix seconds, or a date such as 2024-05-31T12:00:00Z`},
 		{traceHeader + "1,1,A,,,1,b\n", `line 2: path missing or too long: ""`},
 		{traceHeader + "1,1,A," + strings.Repeat("p", 5000) + ",,1,b\n", `line 2: path missing or too long: "pppppppppppppppppppppppppppppppppppppppp"`},
 		{traceHeader + "1,1,A,p,,-4,b\n", `line 2: invalid size: "-4"`},
@@ -188,7 +190,47 @@ func TestTraceAgainstReplay(t *testing.T) {
 	}
 }
 
+// TestTraceOfOnesOwn: a history that somebody recorded needs times and pages alone; pages that are URLs are of the site
+// of their host.
+func TestTraceOfOnesOwn(t *testing.T) {
+	file := t.TempDir() + "/mine.csv"
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("path,time,size\n" +
+		"https://a.example/,2024-01-01T00:00:00Z,100\n" +
+		"https://b.example/x,1704067200,40000\n" + // at the same time
+		"https://a.example/,2024-01-02T12:00:00+00:00,300\n" +
+		"https://a.example/,2024-01-02T12:00:00Z,300\n" + // twice in the file
+		"https://a.example/late,2024-01-05T00:00:00Z,\n" +
+		"https://a.example/,2024-01-11T00:00:00Z,300\n")
+	w, err := sim.TraceWeb{File: file, Days: 10}.World()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Sites) != 2 || len(w.Pages) != 2 || w.Pages[0].Site == w.Pages[1].Site || w.Name != file {
+		t.Fatalf("%+v", w)
+	}
+	if a, b := w.Pages[0], w.Pages[1]; !slices.Equal(a.Trace, []float64{1.5}) || a.Bytes != 300 || b.Trace == nil || len(b.Trace) > 0 || b.Bytes != 40000 {
+		t.Errorf("pages %+v", w.Pages)
+	}
+	for days, want := range map[float64]string{11: "it has 10 days, fewer than 11", 900: "it has 10 days, fewer than 900"} {
+		if _, err := (sim.TraceWeb{File: file, Days: days}).World(); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v days: %v", days, err)
+		}
+	}
+	write("time,path\n0,a\n86400,a\n864000,b\n8640000,b\n864000000,c\n")
+	if _, err := (sim.TraceWeb{File: file, Days: 9999}).World(); err != nil { // a was born on day 0
+		t.Error(err)
+	}
+}
+
 func FuzzReadTrace(f *testing.F) {
+	f.Add([]byte("time,path\n2024-05-31T12:00:00Z,a\n1717200000,b\n1717300000,a\n"))
+	f.Add([]byte("path,time,op,old_path\na,1,,\nb,2,R,a\nb,3,D,\n"))
 	f.Add([]byte(traceHeader + "1,1,A,p,,1,b\n90000,2,M,p,,1,c\n90001,3,R,q,p,1,c\n90002,4,D,q,,,\n"))
 	f.Add([]byte(traceHeader + "1,1,R,p,q,1,b\n1,1,R,q,p,1,b\n1,1,R,r,p,1,b\n1,1,R,r,r,1,b\n"))
 	f.Add([]byte("\x28\xb5\x2f\xfd\x04\x00"))

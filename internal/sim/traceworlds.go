@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/url"
 	"slices"
+	"strings"
 )
 
 // A TraceWeb makes a world of traces, each of them a site. Its pages are those that were alive throughout.
 type TraceWeb struct {
 	Dir   string   // folder of the files
 	Names []string // arguments of openTrace
+	File  string   // instead of both: one trace, in the form of readTrace. Pages that are URLs are of a site for each host
 
 	Days  float64 // length; 0 means 900
 	Until float64 // its end, in days before the end of each trace
@@ -26,9 +29,13 @@ func (t TraceWeb) World() (*World, error) {
 	if !(t.Days > 0) || !(t.Until >= 0) {
 		return nil, fmt.Errorf("world of traces: %v days until %v before their end", t.Days, t.Until)
 	}
-	w := &World{Name: "traces"}
+	w, open := &World{Name: "traces"}, openTrace
+	if t.File != "" {
+		t.Dir, t.Names, open = t.File, []string{t.File}, openTraceFile
+	}
+	sites := map[[2]string]int{} // by trace and host
 	for _, name := range t.Names {
-		trace, err := openTrace(t.Dir, name)
+		trace, err := open(t.Dir, name)
 		if err != nil {
 			return nil, err
 		}
@@ -36,13 +43,23 @@ func (t TraceWeb) World() (*World, error) {
 			w.Name = name
 		}
 		end := trace.Days() - t.Until
-		for _, l := range trace.Alive(end-t.Days, end) {
-			w.Pages = append(w.Pages, Page{Site: len(w.Sites), Rate: float64(len(l.Changes)) / t.Days, Trace: l.Changes, Bytes: float64(l.Bytes)})
+		if end < t.Days {
+			return nil, fmt.Errorf("trace %s: it has %.0f days, fewer than %.0f", name, math.Floor(end), t.Days)
 		}
-		w.Sites = append(w.Sites, Site{})
+		for _, l := range trace.Alive(end-t.Days, end) {
+			site := [2]string{name}
+			if u, err := url.Parse(l.Path); err == nil && t.File != "" {
+				site[1] = u.Host
+			}
+			if _, ok := sites[site]; !ok {
+				sites[site] = len(w.Sites)
+				w.Sites = append(w.Sites, Site{})
+			}
+			w.Pages = append(w.Pages, Page{Site: sites[site], Rate: float64(len(l.Changes)) / t.Days, Trace: l.Changes, Bytes: float64(l.Bytes)})
+		}
 	}
 	if len(w.Pages) == 0 {
-		return nil, fmt.Errorf("world of traces: no page lived for %v days", t.Days)
+		return nil, fmt.Errorf("trace %s: no page lived through all of its last %.0f days", strings.Join(t.Names, ", "), t.Days)
 	}
 	rng := rand.New(rand.NewPCG(cmp.Or(t.Seed, 1), 3))
 	for rank, i := range rng.Perm(len(w.Pages)) {
@@ -118,6 +135,17 @@ func (w *World) Alone(days float64, seed uint64) *World {
 		}
 		slices.Sort(turned)
 		p.Trace = turned
+	})
+}
+
+// before returns a world in which the rate of each page with a trace is that of its changes before a day, and of half
+// a change more: a page without any may change yet.
+func (w *World) before(day float64) *World {
+	return w.remade("", func(p *Page) {
+		if p.Trace != nil {
+			n, _ := slices.BinarySearch(p.Trace, day)
+			p.Rate = (float64(n) + .5) / day
+		}
 	})
 }
 

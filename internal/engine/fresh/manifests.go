@@ -1,6 +1,9 @@
 package fresh
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A Manifest is what is believed of a site's manifest; zero: the site has none, or it is not used.
 type Manifest struct {
@@ -11,6 +14,9 @@ type Manifest struct {
 	// changes that it leaves out. Otherwise such a visit would be made when the copy is oldest, right before
 	// the manifest shows the same.
 	Planned bool
+
+	// Every is the time between two polls, 0 if it is not known: pages that are worth it are visited in between.
+	Every time.Duration
 }
 
 // Listen records that the manifest of the page's site, when last read, did not say that the page has changed.
@@ -22,15 +28,50 @@ func (p *Page) Listen() {
 
 // beside returns the page valued for a visit of its own, in addition to the manifest of its site: as if only
 // the share of its importance that the manifest leaves out counted, and no source told of the page. It also
-// returns that share, which is 1 where there is no such manifest.
-func (p *Page) beside() (q Page, untold float64) {
+// returns that share, which is 1 where there is no such manifest, and for a page that is visited between two polls of it
+// the age at which it is.
+func (pr Priced) beside(p *Page) (q Page, untold float64, between time.Duration) {
 	q, untold = *p, 1
-	if s := p.Site; s != nil && p.Listed && s.Manifest.Planned && p.told() == 0 {
-		untold -= bounded(s.Manifest.Recall, mostFew)
-		q.Importance *= untold
-		q.Heard.Confirmed = time.Time{}
+	s := p.Site
+	if s == nil || !p.Listed || !s.Manifest.Planned || p.told() > 0 {
+		return q, untold, 0
 	}
-	return q, untold
+	if between = pr.between(p); between > 0 {
+		return q, untold, between
+	}
+	untold -= bounded(s.Manifest.Recall, mostFew)
+	q.Importance *= untold
+	q.Heard.Confirmed = time.Time{}
+	return q, untold, 0
+}
+
+// between is the age at which a page is visited between two polls of its site's manifest, 0 if it waits for the polls.
+// Without a manifest it would be visited at the age of x changes; a poll saves visits of x - ln(1+x) changes. Of k visits
+// from one poll to the next, the last one only if the manifest names the page, the best number is that with the largest
+// k (1 - R1(x) - e^-(y/k)), y being the changes in all these ages together.
+func (pr Priced) between(p *Page) time.Duration {
+	every := days(p.Site.Manifest.Every)
+	if !(every > 0) {
+		return 0
+	}
+	d := pr.deal(p)
+	age := d.due(Hearing{})
+	if !(age < every) {
+		return 0
+	}
+	rate := d.belief.Mean()
+	x := rate * age
+	y := rate*every + x - math.Log1p(x)
+	k, best := 1., math.Inf(-1)
+	for _, n := range [...]float64{1, math.Floor(y / x), math.Floor(y/x) + 1} {
+		if gain := n * (1 - freshPart(x) - math.Exp(-y/n)); n >= 1 && gain > best {
+			k, best = n, gain
+		}
+	}
+	if k == 1 {
+		return 0
+	}
+	return duration(y / rate / k)
 }
 
 // Manifests is the quality of the manifests of all sites together. A site's own manifest is polled only if it

@@ -109,7 +109,7 @@ func (pr *Priced) flat() any {
 // apart from Shortest and Longest. The gain of a page that was never visited is the number of days that its
 // first copy is expected to stay right, up to Longest or 90 days, whichever is more.
 func (pr Priced) Profit(p *Page, now time.Time) float64 {
-	own, _ := p.beside()
+	own, _, _ := pr.beside(p)
 	p = &own
 	d := pr.deal(p)
 	var gain, changed float64
@@ -156,12 +156,18 @@ func sooner(a, b time.Time) time.Time {
 // worthAt is when a visit to a page that was visited before is worth Price.
 func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
 	audit := pr.audit(p)
-	own, untold := p.beside()
+	own, untold, between := pr.beside(p)
 	p = &own
 	wait := pr.longest()
 	least := min(duration(days(pr.shortest())/untold), wait)
 	d := pr.deal(p)
-	if age := d.due(p.Hearing(now)); age < days(wait) {
+	if between > 0 {
+		next, poll := p.confirmed().Add(between), p.Site.Manifest.Read.Add(p.Site.Manifest.Every)
+		if next.After(poll) && poll.After(p.confirmed()) { // it shows whether the visit is needed; a poll before that is late
+			next = poll.Add(between)
+		}
+		wait = min(wait, span(p.Last, next))
+	} else if age := d.due(p.Hearing(now)); age < days(wait) {
 		wait = min(wait, span(p.Last, p.confirmed().Add(duration(age))))
 	}
 	wait = min(wait, audit)

@@ -1,6 +1,9 @@
 package fresh
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // SiteTerms are the limits and the manifest of a site.
 type SiteTerms struct {
@@ -23,8 +26,9 @@ type SiteTerms struct {
 //
 // For the objective Fresh, the sum is of (importance/D - price x fetch)⁺ R1. For a site of one page, with the
 // header of a conditional request as the cost of its manifest, this is the rule for visits to that page. At each
-// price, either the manifest or the pages one by one are polled, whichever costs less together with the outdated
-// copies, so that a site with a manifest never does worse than one without.
+// price, the manifest is polled, or the pages one by one, or the pages that change fastest and for the others the
+// manifest: whichever costs least together with the outdated copies. So a site with a manifest never does worse than one
+// without.
 type siteDemand struct {
 	planner *planner
 	terms   SiteTerms
@@ -34,10 +38,10 @@ type siteDemand struct {
 	classes []*class
 }
 
-// A class has the pages of a site whose fetches begin to pay at about the same price: only sums of them are
-// needed, since the gain of a poll is linear in the beliefs.
+// A class has the pages of a site whose fetches begin to pay at about the same price, and which change at about the same
+// rate: only sums of them are needed, since the gain of a poll is linear in the beliefs.
 type class struct {
-	key        int
+	key, rate  int
 	importance Posterior // sum of importance x belief
 	fetch      Posterior // of cost of a fetch x belief
 	count      Posterior // of belief
@@ -98,7 +102,7 @@ func (s *siteDemand) add(page *Page, post *Posterior) {
 func (s *siteDemand) list(page *Page, post *Posterior) {
 	t := s.planner.terms
 	importance, fetch := finite(page.Importance), t.costs.Header+t.costs.body(page)
-	c := s.class(importance / fetch * t.objective.atStep(post, 0, aDay) / dot(post, lattice.changed.from(aDay)))
+	c := s.class(importance/fetch*t.objective.atStep(post, 0, aDay)/dot(post, lattice.changed.from(aDay)), post.Mean())
 	for k, share := range post {
 		c.importance[k] += importance * share
 		c.fetch[k] += fetch * share
@@ -109,15 +113,16 @@ func (s *siteDemand) list(page *Page, post *Posterior) {
 // aDay is the lattice age, about a day, at which pages are classed by the price of their fetches.
 const aDay = 38*fine + 6
 
-// class returns the class of a price: there is one for each factor of two or so.
-func (s *siteDemand) class(price float64) *class {
-	key := int(place(price) / 4)
+// class returns the class of a price and a rate: there is one for each factor of two or so in the price, and of ten in
+// the rate.
+func (s *siteDemand) class(price, mean float64) *class {
+	key, rate := int(place(price)/4), int(place(mean)/10)
 	for _, c := range s.classes {
-		if c.key == key {
+		if c.key == key && c.rate == rate {
 			return c
 		}
 	}
-	c := &class{key: key}
+	c := &class{key: key, rate: rate}
 	s.classes = append(s.classes, c)
 	return c
 }
@@ -154,27 +159,47 @@ const asGood = 1.005
 // the site at a price, and the cost of outdated copies.
 func (s *siteDemand) choose(c *siteCurve) {
 	p := s.planner
-	manifest := p.take()
-	s.manifest(manifest, c)
-	polls := s.polls
-	first, last := min(polls.first, manifest.first), max(polls.last, manifest.last)
+	rates := []int{math.MaxInt} // from each of these on, pages are polled beside the manifest
+	for _, k := range s.classes {
+		if !slices.Contains(rates, k.rate) {
+			rates = append(rates, k.rate)
+		}
+	}
+	slices.Sort(rates)
+	rates = rates[max(1, len(rates)-mostWays):] // the slowest need no more than the manifest
+	polls, ways := s.polls, make([]*demand, len(rates))
+	first, last := polls.first, polls.last
+	for i, rate := range rates {
+		ways[i] = p.take()
+		c.ways = append(c.ways, s.manifest(ways[i], rate))
+		first, last = min(first, ways[i].first), max(last, ways[i].last)
+	}
+	c.chosen = make([]uint8, prices+1)
 	never := polls.base.loss
-	var a, b, now amount // above base: by polls of pages, of the manifest, and as chosen
+	sums := make([]amount, len(ways)) // above base, of each way of using the manifest
+	var a, now amount                 // above base: by polls of pages, and as chosen
 	for i := last; i >= first; i-- {
 		a.add(1, polls.bins[i])
-		b.add(1, manifest.bins[i])
-		next := a
-		if price := priceAt(float64(i)); never+b.loss+price*b.spend < asGood*(never+a.loss+price*a.spend) {
-			next = b
-			c.chosen[i/64] |= 1 << (i % 64)
+		next, price := a, priceAt(float64(i))
+		least := asGood * (never + a.loss + price*a.spend)
+		for w, d := range ways {
+			sums[w].add(1, d.bins[i])
+			if loss := never + sums[w].loss + price*sums[w].spend; loss < least {
+				least, next, c.chosen[i] = loss, sums[w], uint8(w+1)
+			}
 		}
 		polls.bins[i] = next.less(now)
 		now = next
 	}
 	polls.first, polls.last = first, last
 	c.least = polls.lowest()
-	p.give(manifest)
+	for _, d := range ways {
+		p.give(d)
+	}
 }
+
+// mostWays is the number of ways in which a manifest is tried: alone, and beside polls of the fastest pages.
+const mostWays = 4
 
 // A claim is a class whose pages are fetched if the manifest says that they have changed, at one rung.
 type claim struct {
@@ -182,9 +207,11 @@ type claim struct {
 	amount
 }
 
-// manifest is the demand of polls of the manifest, above the visits made at any price. A class that is not
-// worth a fetch after every poll waits for as long as that pays.
-func (s *siteDemand) manifest(d *demand, c *siteCurve) {
+// manifest is the demand of polls of the manifest, above the visits made at any price, and of polls of the pages in
+// classes of a rate or more. A class that is not worth a fetch after every poll waits for as long as that pays. No poll
+// comes so late that it names more pages than a full purse can fetch: they would wait for the budget, and before that a
+// full purse would have lost some of it.
+func (s *siteDemand) manifest(d *demand, rate int) (w way) {
 	t := s.planner.terms
 	ages := &t.polls.ages
 	floor, requests, entries := s.planner.floor, 1., s.pages
@@ -192,17 +219,31 @@ func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 		requests, entries = 2, 0
 	}
 	cost := requests*t.costs.Manifest + t.costs.Entry*entries
-	claims := make([][]claim, len(s.classes))
+	var classes []*class
+	for _, k := range s.classes {
+		if k.rate < rate {
+			classes = append(classes, k)
+			continue
+		}
+		b := k.bid(t, 1)
+		price, a := t.polls.rung(0, &b)
+		t.polls.down(&b, floor, d, place(price), a, nil)
+	}
+	claims := make([][]claim, len(classes))
 	for i := range claims {
 		claims[i] = make([]claim, 0, len(ages.days))
 	}
-	waits := make([]int, len(s.classes)) // rungs
-	c.places = make([]float32, 0, len(ages.days))
+	waits := make([]int, len(classes)) // rungs
+	w.places = make([]float32, 0, len(ages.days))
+	purse := math.Inf(1)
+	if b := s.planner.budget; b > 0 {
+		purse = (&Bucket{Rate: b}).burst()
+	}
 	at, a := float64(prices), amount{}
 	for n := 0; n < len(ages.days) && at > floor; n++ {
 		age := ages.days[n]
 		var gain, fetched float64
-		for i, k := range s.classes {
+		for i, k := range classes {
 			claims[i] = append(claims[i], s.claim(k, n))
 			gain += claims[i][n].gain
 			fetched += claims[i][n].fetched
@@ -210,7 +251,7 @@ func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 		// The price is the gain per cost of the classes that do not wait. A class that gains less than the
 		// price waits, and the price grows until no more classes do.
 		price := gain / (cost + fetched)
-		for range s.classes {
+		for range classes {
 			gain, fetched = 0, 0
 			for i := range claims {
 				if k := &claims[i][n]; k.gain > price*k.fetched {
@@ -235,42 +276,46 @@ func (s *siteDemand) manifest(d *demand, c *siteCurve) {
 			}
 		}
 		below := min(place(price), at)
-		if n == 0 {
+		if n == w.first && next.spend*age-cost > purse && n < len(ages.days)-1 {
+			w.first++
+			below = at
+		} else if n == w.first {
 			at = below
 		} else if n == len(ages.days)-1 {
 			below, next = ages.part(at, below, a, next)
 		}
-		d.rise(at, below, next.less(a))
-		c.places = append(c.places, float32(below))
-		at, a = below, next
+		w.places = append(w.places, float32(below))
+		if n >= w.first {
+			d.rise(at, below, next.less(a))
+			at, a = below, next
+		}
 	}
-	s.untold(d)
+	s.untold(d, classes)
+	return w
+}
+
+// bid is the bid of all pages of the class together for a share of their importance.
+func (k *class) bid(t *terms, share float64) bid {
+	importance, fetch, pages := sum(k.importance[:], ones[:]), sum(k.fetch[:], ones[:]), sum(k.count[:], ones[:])
+	belief := k.importance
+	for i := range belief {
+		belief[i] /= importance
+	}
+	b := newBid(&belief, importance*share, t.costs.Header*pages, max(0, fetch-t.costs.Header*pages))
+	b.pages, b.loss = pages, true
+	return b
 }
 
 // untold adds the demand caused by changes that the manifest leaves out. A copy that lacks one is outdated
 // until the page changes again and that is told, which is for as large a share of the time as of the changes:
 // as if that share of its importance were that of a page that no source tells of.
-func (s *siteDemand) untold(d *demand) {
-	t := s.planner.terms
+func (s *siteDemand) untold(d *demand, classes []*class) {
 	if s.terms.Recall >= 1 {
 		return
 	}
-	for _, k := range s.classes {
-		var importance, fetch, pages float64
-		for i, n := range k.count {
-			importance += k.importance[i]
-			fetch += k.fetch[i]
-			pages += n
-		}
-		if !(importance > 0) {
-			continue
-		}
-		belief := k.importance
-		for i := range belief {
-			belief[i] /= importance
-		}
-		b := newBid(&belief, importance*(1-s.terms.Recall), t.costs.Header*pages, max(0, fetch-t.costs.Header*pages))
-		b.pages, b.loss = pages, true
+	t := s.planner.terms
+	for _, k := range classes {
+		b := k.bid(t, 1-s.terms.Recall)
 		t.polls.climb(&b, s.planner.floor, d)
 	}
 }
@@ -302,10 +347,16 @@ func (d *demand) cut(at float64) {
 type siteCurve struct {
 	longest  float64
 	shortest float64
-	places   []float32             // of the prices at which the manifest is polled at each rung
-	chosen   [prices/64 + 1]uint64 // bins of prices in which it is polled at all
-	least    float64               // place of the price below which nothing more is bought
-	capped   float64               // place of the price at which the site's limit of requests is reached; 0: there is none
+	ways     []way
+	chosen   []uint8 // the way in each bin of prices, from 1 on; 0: the manifest is not polled
+	least    float64 // place of the price below which nothing more is bought
+	capped   float64 // place of the price at which the site's limit of requests is reached; 0: there is none
+}
+
+// A way is one way of using a manifest.
+type way struct {
+	places []float32 // of the prices at which it is polled at each rung
+	first  int       // rung of the longest time between two polls
 }
 
 // Extra is the surcharge of a request to the site above a price, which keeps requests within the site's
@@ -322,14 +373,15 @@ func (c *siteCurve) Extra(price float64) float64 {
 // the lowest of these.
 func (c *siteCurve) Every(price float64) float64 {
 	at := max(place(price), c.capped, c.least)
-	if bin := int(at); c.chosen[bin/64]>>(bin%64)&1 == 0 {
+	if c.chosen == nil || c.chosen[int(at)] == 0 {
 		return math.Inf(1)
 	}
+	way := c.ways[c.chosen[int(at)]-1]
 	above := 0. // place and rung before
-	for n, p := range c.places {
-		if p := float64(p); p <= at {
+	for n, p := range way.places {
+		if p := float64(p); n >= way.first && p <= at {
 			rung := float64(n)
-			if n > 0 && above > p {
+			if n > way.first && above > p {
 				rung -= (at - p) / (above - p)
 			}
 			return max(c.longest*math.Exp(-rungStep*rung), c.shortest)
@@ -337,5 +389,5 @@ func (c *siteCurve) Every(price float64) float64 {
 			above = p
 		}
 	}
-	return max(c.longest*math.Exp(-rungStep*float64(len(c.places)-1)), c.shortest)
+	return max(c.longest*math.Exp(-rungStep*float64(len(way.places)-1)), c.shortest)
 }

@@ -77,7 +77,7 @@ func Estimates(p *collection.Page, site *collection.Site, col *collection.Collec
 		say("a request to its site costs %s extra, since the site permits only so many requests", fresh.Figure(b.Site.Extra))
 	}
 	if b.Listed && !p.Told && b.Site != nil && b.Site.Manifest.Planned {
-		say("a visit is only for changes that its site's manifest omits; the manifest was last read %s", Day(b.Site.Manifest.Read))
+		say("a visit is only for changes that its site's manifest omits, or that cannot wait for it; the manifest was last read %s", Day(b.Site.Manifest.Read))
 	}
 	if at, ok := priced.Audited(&b); ok {
 		say("next visit at %s at the latest, whatever its site announces", Day(at))

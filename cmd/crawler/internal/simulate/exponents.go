@@ -50,7 +50,7 @@ The search sees other random numbers than the comparison: seeds --seed to
 		LogLevel: slog.LevelWarn,
 		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
-			{Title: "Simulation", Options: []string{"world", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
+			{Title: "Simulation", Options: []string{"world", "trace", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: slices.Concat(x.webs.flags(), x.output.flags(), []command.Flag{
@@ -222,7 +222,7 @@ func printExponents(env *command.Env, about string, rows []exponentsRow) error {
 		if r.Policy != "priced" {
 			a, g = fmt.Sprintf("%.2f", r.Alpha), fmt.Sprintf("%.2f", r.Gamma)
 		}
-		s.row(r.World, r.Policy, fmt.Sprintf("%g", r.Budget), a, g, r.Value.text(4), r.Bound.text(4), ratio(r.Value.Mean, r.Bound.Mean))
+		s.row(r.World, r.Policy, fmt.Sprintf("%g", r.Budget), a, g, r.Value.text(4), r.Bound.text(4), spread{Mean: 100 * r.Value.Mean / r.Bound.Mean}.text(1))
 	}
 	if err := s.write(env.Stdout); err != nil {
 		return err

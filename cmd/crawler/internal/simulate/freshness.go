@@ -26,7 +26,7 @@ type freshness struct {
 
 func simulateFreshness() *command.Command {
 	bind := command.Bind
-	f := &freshness{policies: words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}, budgets: tableBudgets, costs: "requests", from: 30}
+	f := &freshness{budgets: tableBudgets, costs: "requests"}
 	return &command.Command{
 		Name:    "freshness",
 		Summary: "print the freshness that policies reach, by budget",
@@ -41,6 +41,7 @@ exceed.
     crawler simulate freshness --tell manifest --seeds 5
     crawler simulate freshness --world liars --policy freshness,freshness-deaf
     crawler simulate freshness --world traces --data /srv/parley-data --days 900 --from 300
+    crawler simulate freshness --trace mine.csv
     crawler simulate freshness --chart freshness.html
 
 ` + worldHelp() + `
@@ -48,18 +49,19 @@ exceed.
 Policies: ` + wrapped(policyNames(), 10) + `.
 
 priced is the crawler's default, the same as harmonic. A policy with "-known" knows
-the true rates, and one with "-deaf" ignores all notices of sites.`,
+the true rates, one with "-past" those that recorded pages had before the first
+day that is measured, and one with "-deaf" ignores all notices of sites.`,
 		LogLevel: slog.LevelWarn,
 		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
-			{Title: "Simulation", Options: []string{"world", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
+			{Title: "Simulation", Options: []string{"world", "trace", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
 			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: slices.Concat(f.webs.flags(), f.output.flags(), []command.Flag{
-			bind("policy", &f.policies, "simulate the policies `NAME,...`"),
+			bind("policy", &f.policies, "simulate the policies `NAME,...`; without it: thesis-daily, thesis-learned, freshness-known, freshness and harmonic, and for recorded histories freshness-past"),
 			bind("budget", &f.budgets, "spend `B,...` requests a page and day"),
 			bind("costs", &f.costs, "`UNIT` of the budget: requests, or bytes in units of 20 kB"),
-			bind("from", &f.from, "measure from day `N` on; the days before are for learning"),
+			bind("from", &f.from, "measure from day `N` on; the days before are for learning. Without it: a third of the days; half of recorded histories"),
 		}),
 		Run: f.run,
 	}
@@ -106,6 +108,17 @@ func (f *freshness) check() ([]sim.Policy, sim.Costs, error) {
 	if err := f.webs.check(); err != nil {
 		return nil, costs, err
 	}
+	if len(f.policies) == 0 {
+		f.policies = words{"thesis-daily", "thesis-learned", "freshness-known", "freshness", "harmonic"}
+		if f.webs.recorded() {
+			f.policies = slices.Insert(f.policies, 3, "freshness-past")
+		}
+	}
+	if f.from == 0 {
+		if f.from = f.webs.days / 3; f.webs.recorded() {
+			f.from = f.webs.days / 2
+		}
+	}
 	for _, name := range f.policies {
 		p, err := policyNamed(name)
 		if err != nil {
@@ -140,6 +153,7 @@ type freshnessRow struct {
 	Seeds    []uint64 `json:"seeds"`
 	Fresh    spread   `json:"fresh"`
 	Bound    spread   `json:"fresh_bound"`
+	OfBound  spread   `json:"share_of_bound"`
 	Age      spread   `json:"age_days"`
 	AgeBound *spread  `json:"age_bound_days,omitempty"` // nil: unknown
 	Requests spread   `json:"requests_per_page_day"`
@@ -237,6 +251,7 @@ func freshnessRowOf(outcomes []outcome) freshnessRow {
 	row.Fresh = of(func(r outcome) float64 { return r.Fresh })
 	row.Age = of(func(r outcome) float64 { return r.Age })
 	row.Bound = of(func(r outcome) float64 { return r.bound })
+	row.OfBound = of(func(r outcome) float64 { return r.Fresh / r.bound })
 	if s := of(func(r outcome) float64 { return r.ageBound }); s.Mean == s.Mean {
 		row.AgeBound = &s
 	}
@@ -254,27 +269,33 @@ func freshnessRowOf(outcomes []outcome) freshnessRow {
 
 func printFreshness(env *command.Env, about string, rows []freshnessRow) error {
 	fmt.Fprintf(env.Stdout, "%s\n\n", about)
-	s := &sheet{names: 2}
+	s, single := &sheet{names: 2}, false
 	s.row("world", "policy", "budget", "freshness", "bound", "% of bound", "age", "bound", "requests", "MB/1000", "wasted")
 	for _, r := range rows {
 		least := "-"
 		if r.AgeBound != nil {
 			least = spread{Mean: r.AgeBound.Mean}.text(2)
 		}
-		s.row(r.World, r.Policy, fmt.Sprintf("%g", r.Budget), r.Fresh.text(4), r.Bound.text(4), ratio(r.Fresh.Mean, r.Bound.Mean), r.Age.text(2), least,
+		s.row(r.World, r.Policy, fmt.Sprintf("%g", r.Budget), r.Fresh.text(4), r.Bound.text(4), r.ofBound(), r.Age.text(2), least,
 			r.Requests.text(4), spread{Mean: r.Bytes.Mean / 1e3}.text(2), fmt.Sprintf("%.0f%%", 100*r.Wasted.Mean))
+		single = len(r.Seeds) == 1
 	}
 	if err := s.write(env.Stdout); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(env.Stdout, "\nage: days; requests: per page and day; MB/1000: megabytes per day for 1000 pages; wasted: visits that found nothing new\n")
+	note := "% of bound: mean ± standard error over the seeds"
+	if single {
+		note = "the bound is of the mean: a single run may exceed it by chance; --seeds 5 prints a mean with its error"
+	}
+	_, err := fmt.Fprintf(env.Stdout, "\n%s\nage: days; requests: per page and day; MB/1000: megabytes per day for 1000 pages; wasted: visits that found nothing new\n", note)
 	return err
 }
 
-// ratio returns a score in percent of its bound.
-func ratio(score, bound float64) string {
-	if !(bound > 0) {
+// ofBound returns the score in percent of its bound, with the standard error of that if there are several seeds.
+func (r *freshnessRow) ofBound() string {
+	if !(r.Bound.Mean > 0) {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f", 100*score/bound)
+	of := spread{Mean: 100 * r.OfBound.Mean, Deviation: 100 * r.OfBound.Deviation / math.Sqrt(float64(len(r.Seeds)))}
+	return of.text(1)
 }

@@ -41,6 +41,7 @@ func (p *paper) traces(ctx context.Context) (*sheet, error) {
 		{"uniform", "uniform", sim.Site{}},
 		{"thesis", "thesis-learned", sim.Site{}},
 		{"index, true mean rates", "freshness-known-deaf", sim.Site{}},
+		{"index, mean rates of days 0 to 300", "freshness-past", sim.Site{}},
 		{"index, learned", "freshness-deaf", sim.Site{}},
 		{"harmonic index, learned", "harmonic-deaf", sim.Site{}},
 		{"manifest every day", "manifest-daily", sim.Site{Manifest: true}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"os"
@@ -64,7 +65,7 @@ func TestSimulateFreshnessJSON(t *testing.T) {
 			t.Errorf("two seeds are not seen in %+v", r)
 		case !(r.Fresh.Mean > 0 && r.Fresh.Mean <= 1 && r.Bound.Mean > .5 && r.Bound.Mean <= 1):
 			t.Errorf("freshness %v of %v", r.Fresh, r.Bound)
-		case r.Spend.Mean > 1.3*r.Budget || // a short run: the uniform policy starts with all pages at the same phase
+		case r.Spend.Mean > 1.3*r.Budget ||
 			r.Spend.Mean < r.Budget/2 || r.Requests.Mean <= 0 || r.Bytes.Mean <= 0:
 			t.Errorf("%v was spent of %v: %+v", r.Spend, r.Budget, r)
 		}
@@ -290,5 +291,43 @@ func TestSimulateMisuse(t *testing.T) {
 		if code, out, _ := program(t.Context(), "simulate", part, "-h"); code != 0 || !strings.Contains(out, "    crawler simulate "+part) {
 			t.Errorf("help of %s: exit code %d: %s", part, code, out)
 		}
+	}
+}
+
+// TestFreshnessOfOnesOwnHistory: the later half of a recorded history is held out: beside what is learned stands what
+// could be known by then. A file that is no history is refused in words.
+func TestFreshnessOfOnesOwnHistory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.csv")
+	history := "time,path\n"
+	for day := range 60 {
+		for page := range 20 {
+			if day%(page+1) == 0 || day == 0 {
+				history += fmt.Sprintf("%d,/%d\n", 1_700_000_000+86400*day, page)
+			}
+		}
+	}
+	if err := os.WriteFile(file, []byte(history), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said := program(t.Context(), "simulate", "freshness", "--trace", file, "--days", "59", "--budget", ".2")
+	if code != 0 || !strings.Contains(out, "20 pages on 1 sites; changes not announced; days 29 to 59") || !strings.Contains(out, "a single run may exceed it by chance") {
+		t.Errorf("exit code %d: %s%s", code, out, said)
+	}
+	for _, policy := range []string{"freshness-past ", "freshness ", "freshness-known "} {
+		if strings.Count(out, "mine.csv  "+policy) != 1 {
+			t.Errorf("no single row of %s:\n%s", policy, out)
+		}
+	}
+	for _, wrong := range []struct{ file, days, want string }{
+		{file, "90", "it has 59 days, fewer than 90"},
+		{"/nowhere/mine.csv", "50", "no such file"},
+		{"simulate_test.go", "50", "read trace simulate_test.go: no column"},
+	} {
+		if code, _, said := program(t.Context(), "simulate", "freshness", "--trace", wrong.file, "--days", wrong.days); code == 0 || !strings.Contains(said, wrong.want) {
+			t.Errorf("%+v: exit code %d: %s", wrong, code, said)
+		}
+	}
+	if code, _, said := program(t.Context(), "simulate", "freshness", "--trace", file, "--world", "power"); code != 2 || !strings.Contains(said, "want one of the two") {
+		t.Errorf("a trace and a world: exit code %d: %s", code, said)
 	}
 }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +17,13 @@ RATES/IMPORTANCE/RHO such as lognormal/zipf/0.5 or power/pagerank/0: importance 
 Zipf's law or like Pagerank, in correlation RHO with the rates. liars: gamma, with
 --tell mixed. Recorded histories, with --data: ` + wrapped(sim.TraceNames(), 50) + `,
 a part such as astro-docs:src/content/docs/en/, or traces: two of them together.
+
+--trace FILE: the history of your own pages, as CSV (plain, .gz or .zst) with at least
+the columns time (Unix seconds, or 2024-05-31T12:00:00Z) and path (a path, or a URL),
+in the order of time. The first row of a page is its birth, and each other row a new
+content. Columns that may be added: size, in bytes; blob, since the same blob again is
+no change; op, A or M, D for a deletion, R for a move from the page in old_path; and
+commit, a number that rows have in common which happened together.
 
 --tell: nothing; manifest; delta, a manifest of the changed pages only; push; mixed:
 one site in five each is honest, loses notices, sends many false notices, announces
@@ -63,7 +71,7 @@ func voiced(w *sim.World, tell string, seed uint64) *sim.World {
 type webs struct {
 	trial
 	names              words
-	tell               string
+	trace, tell        string
 	days, sites, pages int
 }
 
@@ -72,6 +80,7 @@ func (f *webs) flags() []command.Flag {
 	*f = webs{names: words{"gamma"}, tell: "nothing", days: 90, sites: 100, pages: 2000}
 	return append(f.trial.flags(),
 		bind("world", &f.names, "simulate the worlds `NAME,...`"),
+		bind("trace", &f.trace, "simulate the recorded history in `FILE`, instead of --world"),
 		bind("tell", &f.tell, "sites publish their changes by `WAY`: nothing, manifest, delta, push, mixed or lies"),
 		bind("days", &f.days, "simulate `N` days"),
 		bind("sites", &f.sites, "draw `N` sites"),
@@ -86,6 +95,12 @@ func (f *webs) check() error {
 		if n.value < 1 || n.value > n.most {
 			return command.Misusef("--%s %d: want 1 to %d", n.name, n.value, n.most)
 		}
+	}
+	if f.trace != "" {
+		if !slices.Equal(f.names, words{"gamma"}) {
+			return command.Misusef("--world %s and --trace %s: want one of the two", f.names.String(), f.trace)
+		}
+		f.names = words{f.trace}
 	}
 	if inWords(f.tell) == "" {
 		return command.Misusef("--tell %s: want nothing, manifest, delta, push, mixed or lies", f.tell)
@@ -109,28 +124,35 @@ func (f *webs) drawn() (worlds [][]*sim.World, err error) {
 	return worlds, nil
 }
 
+// isTrace reports whether a world is one of the recorded histories of --data.
+func isTrace(world string) bool {
+	file, _, _ := strings.Cut(world, ":")
+	return world == "traces" || slices.Contains(sim.TraceNames(), file)
+}
+
+// recorded reports whether any world is a recorded history.
+func (f *webs) recorded() bool { return f.trace != "" || slices.ContainsFunc(f.names, isTrace) }
+
 func (f *webs) draw(name string, seed uint64) (*sim.World, error) {
-	tell, file, shown := f.toldIn(name), name, name
-	if i := strings.IndexByte(name, ':'); i >= 0 {
-		file = name[:i]
-	}
+	tell, shown := f.toldIn(name), name
 	switch {
 	case name == "liars":
 		name = "gamma"
-	case name == "traces", slices.Contains(sim.TraceNames(), file):
-		dir := f.folder("changes")
-		if dir == "" {
+	case f.trace != "" || isTrace(name):
+		web := sim.TraceWeb{Dir: f.folder("changes"), Names: recorded(), File: f.trace, Days: float64(f.days), Seed: seed}
+		if f.trace == "" && web.Dir == "" {
 			return nil, command.Misusef("--world %s: needs --data DIR, with a folder \"changes\" in it", name)
 		}
-		names := recorded()
 		if name != "traces" {
-			names = []string{name}
+			web.Names = []string{name}
 		}
-		w, err := sim.TraceWeb{Dir: dir, Names: names, Days: float64(f.days), Seed: seed}.World()
+		w, err := web.World()
 		if err != nil {
 			return nil, err
 		}
-		w.Name = name
+		if w.Name = name; f.trace != "" {
+			w.Name = filepath.Base(name)
+		}
 		return voiced(w, tell, seed), nil
 	}
 	web, err := sim.ParseWeb(name)
