@@ -34,6 +34,7 @@ func endless(s *speaker, asked *int) func(http.ResponseWriter, *http.Request, ht
 // A site that never stops naming pages uses a copy's quota, not the disk. The stored pages stay,
 // the site is retried now and then, and once it is normal again so is the copy.
 func TestEndlessSiteHitsQuota(t *testing.T) {
+	noTotals(t)
 	synctest.Test(t, func(t *testing.T) {
 		s, web := pipe(t, map[string]string{"": "home", "a.html": "A", "b.html": "B"})
 		c := newCopy(t, s, func(m *crawl.Copy) {

@@ -207,6 +207,7 @@ func TestCopyOfEqualPages(t *testing.T) {
 // A site that claims that pages have the bytes of another one, and serves something else, is detected by the
 // pages that are fetched nevertheless: after that its claim is no longer used to skip fetches.
 func TestFalseEqualPagesAreDetected(t *testing.T) {
+	noTotals(t)
 	const lies = 150
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {

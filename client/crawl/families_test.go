@@ -401,6 +401,7 @@ func TestFacetsDoNotHideSections(t *testing.T) {
 
 // A catalogue is crawled whole, whatever its URLs look like: its pages have new content.
 func TestCatalogueIsCrawledWhole(t *testing.T) {
+	noTotals(t)
 	for _, form := range []string{"/item?id=%d&lang=en", "/item/%d.html", "/view.php?cat=7&id=%d&tab=text"} {
 		m := newMaze(t, func(u *url.URL) (string, bool) {
 			i := 0
@@ -425,6 +426,7 @@ func TestCatalogueIsCrawledWhole(t *testing.T) {
 // A web server's listings of two icon themes, laid out as Debian's hicolor and Adwaita: a folder for each size, and in each the same folders
 // of pictures of the same names. No listing has words that another lacks, but pages without pictures are few, and pictures are no pages.
 func TestPicturesAreNoTrap(t *testing.T) {
+	noTotals(t)
 	kinds := []string{"actions", "apps", "categories", "devices", "emblems", "emotes", "legacy", "mimetypes", "places", "status", "ui"}
 	pictures := []string{"audio-card", "battery", "bluetooth", "camera-photo", "computer", "drive-harddisk", "input-mouse", "network-wired", "phone", "printer"}
 	files, want := fstest.MapFS{}, 3 // the home page and the two themes

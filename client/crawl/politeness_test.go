@@ -46,6 +46,14 @@ func noRace(t *testing.T) {
 	}
 }
 
+// noTotals skips a long test of what a crawl fetches in all under -short, and so under the race detector: the same
+// goroutines run there in shorter tests.
+func noTotals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test of totals")
+	}
+}
+
 // With any strategy, sources and flags, and whatever sites do: none gets two
 // requests at once or too soon, or a request that its robots.txt forbids; traps are cut off;
 // memory is bounded; and a crawl that has ended leaves nothing open.

@@ -241,6 +241,11 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 			queues[e.Site] = append(queues[e.Site], e)
 		}
 	}
+	for _, q := range queues {
+		slices.SortFunc(q, func(a, b Entry) int {
+			return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Page, b.Page))
+		})
+	}
 	type scored struct {
 		site  SiteID
 		score float32
@@ -251,9 +256,6 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 			if len(q) == 0 || w.speed[id].Busy || o.Skip != nil && o.Skip(id) {
 				continue
 			}
-			slices.SortFunc(q, func(a, b Entry) int {
-				return cmp.Or(cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.Page, b.Page))
-			})
 			speed, sum := whole(w.speed, id), 0.
 			for _, e := range q[:min(len(q), speed.PerConnection)] {
 				sum += float64(e.Rank)
