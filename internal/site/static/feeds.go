@@ -259,9 +259,9 @@ func (n *news) readBack(ctx context.Context, j *server.Journal, head protocol.Cu
 }
 
 // readTo reads the changes after a cursor, up to number end.
-func readTo(ctx context.Context, j *server.Journal, after protocol.Cursor, end uint64) (all []protocol.Change, err error) {
+func readTo(ctx context.Context, log protocol.Log, after protocol.Cursor, end uint64) (all []protocol.Change, err error) {
 	for after.Seq < end {
-		some, err := j.Read(ctx, after, int(min(end-after.Seq, protocol.MaxBatch)))
+		some, err := log.Read(ctx, after, int(min(end-after.Seq, protocol.MaxBatch)))
 		if err != nil || len(some) == 0 {
 			return all, err
 		}
