@@ -62,7 +62,7 @@ func (p *Part) Append(s Step) (uint64, error) {
 // Renew begins a new epoch, which is whole: all changes are removed, present items stay. If there are any, it stores a
 // note under a key, by which readers know that the epoch began with items that no change announced.
 func (p *Part) Renew(note string) error {
-	if err := beginEpoch(p.tx, &p.m, changesBucket, goneBucket, gravesBucket); err != nil {
+	if err := beginEpoch(p.tx, &p.m, newEpoch(), changesBucket, goneBucket, gravesBucket); err != nil {
 		return p.j.fail("renew", err)
 	}
 	p.m.whole = true
