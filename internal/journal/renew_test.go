@@ -117,7 +117,8 @@ func TestRenewWithOtherItems(t *testing.T) {
 func TestAdoptGoesOnInTheEpoch(t *testing.T) {
 	first, _ := begin(t, nil, "a", "b", "sub/c")
 	at := take(t, first, update("a", "2"), remove("b"))
-	second, file := begin(t, &journal.Options{Now: func() time.Time { return noon.Add(-24 * time.Hour) }}, "a", "old")
+	yesterday := &journal.Options{Now: func() time.Time { return noon.Add(-24 * time.Hour) }}
+	second, file := begin(t, yesterday, "a", "old")
 	items := func(yield func(protocol.Item, error) bool) {
 		for _, e := range entriesOf(t, first) {
 			if !yield(e.Item, nil) {
@@ -140,7 +141,7 @@ func TestAdoptGoesOnInTheEpoch(t *testing.T) {
 		check(t, "whole", second.Whole(), true)
 		check(t, "entries", urls(entriesOf(t, second)), "a sub/c")
 		second.Close()
-		second = open(t, file, nil)
+		second = open(t, file, yesterday)
 	}
 	waiting := make(chan error, 1)
 	go func() { waiting <- second.Wait(t.Context(), at) }()
