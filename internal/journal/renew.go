@@ -151,24 +151,30 @@ func stageBatch(tx *bbolt.Tx, m *meta, batch []protocol.Item) error {
 	}
 	staged.FillPercent = ascending
 	for _, it := range batch {
-		e, key := Entry{Item: it, Stamp: []byte(Inherited)}, itemKey(it.URL)
+		key := itemKey(it.URL)
 		was, present, err := getEntry(old, key)
 		if err != nil {
 			return err
 		}
-		switch {
-		case present && was.Item.Digest == it.Digest && (!it.Digest.IsZero() || was.Item.Modified.Equal(it.Modified)):
-			e.Stamp, e.Sketch, e.Newest, e.Other = was.Stamp, was.Sketch, was.Newest, was.Other
-		case was.Newest.After(was.Other):
-			e.Other = was.Newest
-		default:
-			e.Other = was.Other
-		}
-		if err := staged.Put(key, appendEntry(nil, key, e)); err != nil {
+		if err := staged.Put(key, appendEntry(nil, key, inherit(it, was, present))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inherit returns the entry of an item whose source is not known, with what is known from the entry before it.
+func inherit(it protocol.Item, was Entry, present bool) Entry {
+	e := Entry{Item: it, Stamp: []byte(Inherited)}
+	switch {
+	case present && was.Item.Digest == it.Digest && (!it.Digest.IsZero() || was.Item.Modified.Equal(it.Modified)):
+		e.Stamp, e.Sketch, e.Newest, e.Other = was.Stamp, was.Sketch, was.Newest, was.Other
+	case was.Newest.After(was.Other):
+		e.Other = was.Newest
+	default:
+		e.Other = was.Other
+	}
+	return e
 }
 
 // unstage drops staged items.
