@@ -21,15 +21,15 @@ import (
 
 // A cluster is some NATS servers in this process, which sync every write.
 type cluster struct {
-	*testing.T
+	testing.TB
 	servers []*server.Server
 	options []*server.Options
 	conn    *nats.Conn
 }
 
-func newCluster(t *testing.T, n int) *cluster {
+func newCluster(t testing.TB, n int) *cluster {
 	t.Helper()
-	c := &cluster{T: t}
+	c := &cluster{TB: t}
 	t.Cleanup(func() {
 		for _, s := range c.servers {
 			s.Shutdown()

@@ -26,22 +26,20 @@ const Inherited = "\x00inherited\x00"
 func (j *Journal) Renew(ctx context.Context, items iter.Seq2[protocol.Item, error]) error {
 	j.turn.Lock()
 	defer j.turn.Unlock()
-	if err := j.renew(ctx, items); err != nil {
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case items == nil:
+		err = j.update(func(tx *bbolt.Tx, m *meta) error {
+			return beginEpoch(tx, m, newEpoch(), changesBucket, goneBucket, gravesBucket)
+		})
+	default:
+		err = j.replaceBy(ctx, newEpoch(), items, false)
+	}
+	if err != nil {
 		return j.fail("renew", err)
 	}
 	return nil
-}
-
-func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, error]) error {
-	if items == nil {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return j.update(func(tx *bbolt.Tx, m *meta) error {
-			return beginEpoch(tx, m, newEpoch(), changesBucket, goneBucket, gravesBucket)
-		})
-	}
-	return j.replaceBy(ctx, newEpoch(), items, false)
 }
 
 // Adopt goes on in an epoch that another journal began: the head and the floor become at, and the present items are

@@ -15,34 +15,31 @@ import (
 // one after the head, else nothing is stored and the error wraps protocol.ErrEpoch. Entries are as after Renew. At most
 // protocol.MaxBatch changes per call.
 func (j *Journal) Replay(ctx context.Context, after protocol.Cursor, changes []protocol.Change) error {
-	if err := j.replay(ctx, after, changes); err != nil {
+	j.turn.Lock()
+	defer j.turn.Unlock()
+	err := ctx.Err()
+	if len(changes) > protocol.MaxBatch {
+		err = fmt.Errorf("%d changes at once, more than %d", len(changes), protocol.MaxBatch)
+	}
+	if err == nil {
+		err = j.update(func(tx *bbolt.Tx, m *meta) error {
+			if after != m.headCursor() || after.IsZero() {
+				return fmt.Errorf("%w: changes after %v do not follow %v", protocol.ErrEpoch, after, m.headCursor())
+			}
+			t := newTurn(tx, m, j.opts.Now())
+			j.touched += len(changes)
+			for _, c := range changes {
+				if err := t.repeat(c); err != nil {
+					return err
+				}
+			}
+			return t.finish(&j.opts)
+		})
+	}
+	if err != nil {
 		return j.fail("copy changes to", err)
 	}
 	return nil
-}
-
-func (j *Journal) replay(ctx context.Context, after protocol.Cursor, changes []protocol.Change) error {
-	if len(changes) > protocol.MaxBatch {
-		return fmt.Errorf("%d changes at once, more than %d", len(changes), protocol.MaxBatch)
-	}
-	j.turn.Lock()
-	defer j.turn.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return j.update(func(tx *bbolt.Tx, m *meta) error {
-		if after != m.headCursor() || after.IsZero() {
-			return fmt.Errorf("%w: changes after %v do not follow %v", protocol.ErrEpoch, after, m.headCursor())
-		}
-		t := newTurn(tx, m, j.opts.Now())
-		j.touched += len(changes)
-		for _, c := range changes {
-			if err := t.repeat(c); err != nil {
-				return err
-			}
-		}
-		return t.finish(&j.opts)
-	})
 }
 
 // repeat stores a change as it is.
