@@ -56,14 +56,16 @@ import (
 // by 1 and lines of a package by 50 for storing a page that comes with its change in the transaction of the change; by 900 and both kinds of names by 1 for
 // plans of revisits that read each page once, without its texts (600), for judging most file names without the rules, and for sorting the words of a text in
 // parts, and for crawls of dead sites, which end. Direct dependencies by one for gonum, which only tests import: it is their oracle.
+// By 4,150, and exported names by 16, for package jetlog, a site's log as a stream of NATS (3,150), and for journals that take over in an epoch
+// or are copies of others (1,000); direct dependencies by two for nats.go, and for its server, which only tests import.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_550,
-	"exported names":      2_331,
+	"exported names":      2_347,
 	"public names":        525,
-	"tokens":              842_150,
-	"direct dependencies": 18,
+	"tokens":              846_300,
+	"direct dependencies": 20,
 	"lines of a file":     645,
 }
 

@@ -217,6 +217,9 @@ func (l *Log) follow(ctx context.Context) error {
 	}
 	if lacks(l.Journal.Head()) {
 		at, items, err := l.Items(ctx)
+		if err == nil {
+			last, err = l.Stream.last(ctx) // it has gone on meanwhile
+		}
 		if err == nil && lacks(at) {
 			err = fmt.Errorf("the items are at %v, which the stream at %v does not continue", at, last.head())
 		}
