@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/jetlog"
@@ -162,7 +163,7 @@ func TestOneOfTwoWritersGoesOn(t *testing.T) {
 	first := c.tell(c.stream(), writers[0])
 	c.reaches(first, writers[0].Head())
 	winner, won := 0, [2]int{}
-	reader := c.follow(c.stream(), func() *journal.Journal { return writers[winner] })
+	reader := c.follow(c.stream(), func() *journal.Journal { return writers[0] })
 	c.reaches(reader, writers[0].Head())
 	first.stop()
 	for race := range races {
@@ -288,5 +289,93 @@ func TestServersFail(t *testing.T) {
 		if got := readAll(t, l); len(got) != len(want) || !reflect.DeepEqual(got, want) {
 			t.Errorf("%d changes, the journal has %d", len(got), len(want))
 		}
+	}
+}
+
+// While NATS is away, a copy delivers what it has, and refuses nothing that it cannot judge. What was written meanwhile is told when
+// NATS is back.
+func TestNATSIsAway(t *testing.T) {
+	c := newCluster(t, 1)
+	j := c.site()
+	told := c.tell(c.stream(), j)
+	c.reaches(told, j.Head())
+	copied := c.follow(c.stream(), func() *journal.Journal { return j })
+	at := c.append(j, step(protocol.Create, "a", "1"), step(protocol.Create, "b", "1"))
+	c.reaches(copied, at)
+	c.servers[0].Shutdown()
+	c.servers[0].WaitForShutdown()
+	next := c.append(j, step(protocol.Update, "a", "2"))
+	for _, l := range []protocol.Log{told, copied} {
+		if got := readAll(t, l); len(got) != 2 || l.Head() != at {
+			t.Errorf("%d changes, up to %v", len(got), l.Head())
+		}
+		if _, err := l.Read(t.Context(), next, 0); err == nil || errors.Is(err, protocol.ErrEpoch) || errors.Is(err, protocol.ErrTooOld) {
+			t.Errorf("a cursor that only the stream can judge: %v", err)
+		}
+	}
+	c.servers[0] = c.start(c.options[0])
+	c.reaches(told, next)
+	c.reaches(copied, next)
+	if got := readAll(t, copied); len(got) != 3 {
+		t.Errorf("%d changes", len(got))
+	}
+}
+
+// The state of a site is lost: it begins a new epoch, which the copies follow, and which the old state, found again, cannot end.
+func TestNewEpoch(t *testing.T) {
+	c := newCluster(t, 1)
+	old := c.site()
+	told := c.tell(c.stream(), old)
+	var present atomic.Pointer[journal.Journal]
+	present.Store(old)
+	copied := c.follow(c.stream(), present.Load)
+	at := c.append(old, step(protocol.Create, "a", "1"), step(protocol.Create, "b", "1"))
+	c.reaches(copied, at)
+	told.stop()
+
+	begun := c.site()
+	c.append(begun, step(protocol.Create, "a", "2"))
+	if err := (&jetlog.Log{Stream: c.stream(), Journal: begun}).Tell(t.Context(), false); !errors.Is(err, jetlog.ErrDiverged) {
+		t.Errorf("an epoch that was not to begin: %v", err)
+	}
+	left := make(chan error)
+	go func() { left <- copied.Wait(t.Context(), at) }()
+	present.Store(begun)
+	l := &jetlog.Log{Stream: c.stream(), Journal: begun}
+	c.run(l, func(ctx context.Context) error { return l.Tell(ctx, true) })
+	c.must(<-left)
+	c.append(begun, step(protocol.Create, "c", "1"))
+	c.reaches(copied, begun.Head())
+	c.sameItems(copied.Journal, begun)
+	for _, l := range []protocol.Log{l, copied} {
+		if _, err := l.Read(t.Context(), at, 0); !errors.Is(err, protocol.ErrEpoch) {
+			t.Errorf("a cursor of the old epoch: %v", err)
+		}
+	}
+	c.append(old, step(protocol.Update, "a", "3"))
+	if err := (&jetlog.Log{Stream: c.stream(), Journal: old}).Tell(t.Context(), false); !errors.Is(err, jetlog.ErrDiverged) {
+		t.Errorf("the old state comes back: %v", err)
+	}
+}
+
+// A copy that was away for longer than the stream keeps changes begins again with the present items.
+func TestCopyThatMissedChanges(t *testing.T) {
+	c := newCluster(t, 1)
+	c.most = 10
+	j := c.site()
+	told := c.tell(c.stream(), j)
+	copied := c.follow(c.stream(), func() *journal.Journal { return j })
+	c.reaches(copied, c.append(j, step(protocol.Create, "a", "1")))
+	copied.stop()
+	for n := range 30 {
+		c.append(j, step(protocol.Update, "a", fmt.Sprint(n)), step(protocol.Create, fmt.Sprint("p", n), ""))
+	}
+	c.reaches(told, j.Head())
+	again := &jetlog.Log{Stream: c.stream(), Journal: copied.Journal, Items: copied.Items}
+	c.run(again, again.Follow)
+	c.reaches(again, j.Head())
+	c.sameItems(copied.Journal, j)
+	if again.Floor() != j.Head() {
+		t.Errorf("the copy has changes after %v, the journal is at %v", again.Floor(), j.Head())
 	}
 }

@@ -25,6 +25,7 @@ type cluster struct {
 	servers []*server.Server
 	options []*server.Options
 	conn    *nats.Conn
+	most    int // see jetlog.Options.MaxChanges
 }
 
 func newCluster(t testing.TB, n int) *cluster {
@@ -92,7 +93,7 @@ func (c *cluster) must(err error) {
 func (c *cluster) stream() *jetlog.Stream {
 	c.Helper()
 	for end := time.Now().Add(time.Minute); ; {
-		s, err := jetlog.Open(c.Context(), c.conn, jetlog.Options{Name: "site", Replicas: len(c.servers)})
+		s, err := jetlog.Open(c.Context(), c.conn, jetlog.Options{Name: "site", Replicas: len(c.servers), MaxChanges: c.most})
 		if err == nil {
 			return s
 		}
