@@ -104,15 +104,20 @@ func (a *archives) next(ctx context.Context, s *selection, after protocol.Cursor
 	}
 	newest, ok := a.archive.Latest() // read first: a newer one ends the wait
 	making := &notReady{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return a.archive.Wait(ctx, newest) }}
-	if _, err := a.log.Read(ctx, after, 1); isRefused(err) {
-		if !ok {
-			return protocol.Message{}, false, making
-		}
-		return a.message(after, newest), true, nil
-	} else if err != nil {
-		return protocol.Message{}, false, err
-	}
 	head, floor := a.log.Head(), a.log.Floor()
+	if after.Epoch != head.Epoch || after.Seq < floor.Seq || after.Seq > head.Seq {
+		_, err := a.log.Read(ctx, after, 1)
+		switch {
+		case isRefused(err) && ok:
+			return a.message(after, newest), true, nil
+		case isRefused(err):
+			err = making
+		}
+		if err != nil {
+			return protocol.Message{}, false, err
+		}
+		head, floor = a.log.Head(), a.log.Floor()
+	}
 	items := float64(newest.Items)
 	if !ok && a.snapshot != nil {
 		items = float64(a.snapshot.Items())
