@@ -8,12 +8,20 @@ import (
 // A Log is the read half of a journal. Every door of a site and every
 // follower reads it.
 //
-// All methods may be called by many goroutines at once. The epoch of a Log
-// does not change while it is open.
+// All methods may be called by many goroutines at once.
+//
+// A new epoch is a new log. From the moment it begins, Head and Floor are of the new
+// epoch, Read refuses every cursor of the former one, and Wait for such a cursor
+// returns. So readers outlive an epoch: a door takes leave of its subscribers with the
+// cursor that each has reached, and serves those that come back with a new one.
+//
+// A Log may be a copy, on another machine than the journal that numbers the changes, and
+// so behind it for a moment. Its readers may have read elsewhere, and be ahead of it.
 type Log interface {
-	// Head returns the cursor of the newest change. It is the zero Cursor
-	// while the site's first description is incomplete: then there is
-	// nothing to follow.
+	// Head returns the cursor of the newest change that this Log has. It is the zero
+	// Cursor while the site's first description is incomplete: then there is
+	// nothing to follow. That a cursor lies after Head does not make it invalid: only Read
+	// refuses cursors.
 	Head() Cursor
 
 	// Floor returns the oldest cursor that can be read after.
@@ -23,7 +31,9 @@ type Log interface {
 	// of them (max < 1 leaves the number to the Log).
 	// Empty means that the cursor is the head. Changes are never altered
 	// once returned. A cursor that cannot be honoured is an error wrapping
-	// ErrEpoch or ErrTooOld, never an approximation.
+	// ErrEpoch or ErrTooOld, never an approximation. A cursor after Head is refused only
+	// once the journal that numbers the changes has been asked: if it has that change, Read
+	// waits until this Log has it too.
 	Read(ctx context.Context, after Cursor, max int) ([]Change, error)
 
 	// Wait blocks until Read(after) would return changes or an error, and then
@@ -33,7 +43,7 @@ type Log interface {
 }
 
 // ErrEpoch is returned by [Log.Read] for a cursor of another epoch, or one
-// that lies after the head: the journal cannot prove that it continues the
+// that lies after the newest change: the journal cannot prove that it continues the
 // history up to that cursor. The follower resynchronises from the manifest.
 var ErrEpoch = errors.New("cursor belongs to another epoch")
 

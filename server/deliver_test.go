@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -415,6 +416,62 @@ type countedLog struct {
 func (l *countedLog) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
 	l.reads.Add(1)
 	return l.Log.Read(ctx, after, max)
+}
+
+// A copy of a log has the changes up to its head, until it is asked for what follows a later one.
+type copiedLog struct {
+	protocol.Log
+	head atomic.Pointer[protocol.Cursor]
+}
+
+func (l *copiedLog) Head() protocol.Cursor { return *l.head.Load() }
+
+func (l *copiedLog) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
+	changes, err := l.Log.Read(ctx, after, max)
+	head := l.Head()
+	if newest := l.Log.Head(); after.Seq > head.Seq && err == nil {
+		l.head.CompareAndSwap(l.head.Load(), &newest)
+		head = newest
+	}
+	return slices.DeleteFunc(changes, func(c protocol.Change) bool { return c.Seq > head.Seq }), err
+}
+
+// A reader that has read elsewhere is ahead of a door whose log is a copy. No form refuses its cursor, and none begins the
+// whole site anew.
+func TestReaderAheadOfTheDoor(t *testing.T) {
+	log := &copiedLog{}
+	d := newDepot(t, func(n *doors.Notifier) {
+		log.Log, n.Log = n.Log, log
+		n.Content.Archive, n.Limits.Heartbeat = unfinished{}, 500*time.Millisecond
+	})
+	behind := d.Journal.Head()
+	d.Write("b.html", "<p>b")
+	at := d.Publish()
+	for _, ref := range []string{
+		"parley/changes?after=" + at.String(), "parley/changes?as=page&after=" + at.String(), "parley/changes?as=site&after=" + at.String(),
+		"parley/changes?as=batch&after=" + at.String(), "parley/batch?after=" + at.String(), "parley/batch?after=" + behind.String() + "&to=" + at.String(),
+	} {
+		log.head.Store(&behind)
+		if resp, b := d.ask("GET", ref, "", ""); resp.StatusCode != 200 {
+			t.Errorf("%s: %s: %s", ref, resp.Status, b)
+		}
+		if log.Head() != at {
+			t.Errorf("%s: the log was not asked", ref)
+		}
+	}
+	for _, form := range protocol.Forms() {
+		log.head.Store(&behind)
+		if m := d.listen(at, "&as="+string(form)).next(); m.Kind != protocol.Mark || m.To != at {
+			t.Errorf("%s: %+v", form, m)
+		}
+	}
+	after := at
+	after.Seq++
+	for _, ref := range []string{"parley/changes?after=" + after.String(), "parley/batch?after=" + at.String() + "&to=" + after.String()} {
+		if resp, b := d.ask("GET", ref, "", ""); resp.StatusCode != 409 || !strings.Contains(string(b), after.String()) {
+			t.Errorf("%s: %s: %s", ref, resp.Status, b)
+		}
+	}
 }
 
 // An unfinished archive is never complete.

@@ -15,20 +15,32 @@ import (
 )
 
 // A depot is a docroot with doors that deliver page bodies.
-type depot struct{ *sitetest.Depot }
+type depot struct {
+	*sitetest.Depot
+	arrive func() // waits until the doors have what the journal has
+}
+
+// Publish publishes what was written.
+func (d *depot) Publish() protocol.Cursor {
+	at := d.Depot.Publish()
+	d.arrive()
+	return at
+}
 
 func newDepot(t *testing.T, change ...func(*doors.Notifier)) *depot {
 	t.Helper()
-	d := &depot{sitetest.NewDepot(t, nil)}
+	d := &depot{Depot: sitetest.NewDepot(t, nil)}
 	d.Write("a.html", "<p>a")
 	d.Notifier.Content = doors.Content{Pages: d.Store, Item: func(url string) (protocol.Item, bool, error) {
 		e, ok, err := d.Journal.Get(url)
 		return e.Item, ok, err
 	}}
+	d.Notifier.Log, d.arrive = abroad(t, d.Journal)
 	for _, f := range change {
 		f(d.Notifier)
 	}
 	d.Start()
+	d.arrive()
 	return d
 }
 

@@ -45,7 +45,10 @@ func newSite(t *testing.T, change ...func(*doors.Notifier)) *site {
 }
 
 func (w *world) serve(change ...func(*doors.Notifier)) *site {
-	s := &site{world: w, notifier: &doors.Notifier{Log: w.journal, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Logger: testLog(w.T), Now: w.clock}}
+	log, arrive := abroad(w.T, w.journal)
+	w.arrive = arrive
+	w.arrive()
+	s := &site{world: w, notifier: &doors.Notifier{Log: log, Snapshot: w.pub.Snapshot, Base: base, Public: w.Public, Logger: testLog(w.T), Now: w.clock}}
 	for _, f := range change {
 		f(s.notifier)
 	}

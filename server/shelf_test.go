@@ -193,6 +193,7 @@ type world struct {
 	alone   bool            // of running: the Publisher ends before the story
 	atEnd   func()          // of running: called when the Publisher has ended
 	parts   int             // see manifest.Snapshot
+	arrive  func()          // waits until the doors have what the journal has
 }
 
 func newWorld(t *testing.T) *world {
@@ -200,7 +201,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func newWorldAt(t *testing.T, now time.Time) *world {
-	w := &world{T: t, shelf: newShelf(), dir: t.TempDir(), now: now}
+	w := &world{T: t, shelf: newShelf(), dir: t.TempDir(), now: now, arrive: func() {}}
 	w.open()
 	t.Cleanup(func() { w.journal.Close() })
 	return w
@@ -270,6 +271,7 @@ func (w *world) look(dirs ...string) inventory.Report {
 	}
 	rep, err := w.pub.Scan(w.Context(), scopes)
 	w.must(err)
+	w.arrive()
 	return rep
 }
 

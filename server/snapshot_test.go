@@ -22,6 +22,7 @@ func (w *world) turn() inventory.Report {
 	w.Helper()
 	rep, err := w.pub.Turn(w.Context())
 	w.must(err)
+	w.arrive()
 	return rep
 }
 

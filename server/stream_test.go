@@ -541,3 +541,34 @@ func (s *site) streamFor(rnd *rand.Rand, got []protocol.Change, at protocol.Curs
 	}
 	return got, at
 }
+
+// An epoch ends while readers wait: each is told how far it came, and they, like new ones, are served in the next epoch.
+func TestDoorsOutliveAnEpoch(t *testing.T) {
+	s := newSite(t)
+	old := s.journal.Head()
+	together, alone := s.listen(old), s.listen(old)
+	polled := make(chan int)
+	go func() {
+		resp, _ := s.get("/parley/changes?wait=60&after=" + old.String())
+		polled <- resp.StatusCode
+	}()
+	until(t, "all wait", func() bool { return len(s.notifier.Listeners()) == 3 })
+	s.must(s.journal.Renew(t.Context(), nil))
+	for _, l := range []*listener{together, alone} {
+		if m := l.next(); m.Kind != protocol.Bye || m.Code != protocol.CloseEpoch || m.From != old || m.Retry == 0 {
+			t.Errorf("%+v", m)
+		}
+	}
+	if status := <-polled; status != 409 {
+		t.Errorf("the long poll got %d", status)
+	}
+	if _, err := s.dial(old); statusOf(err) != 409 {
+		t.Errorf("the old cursor at the new log: %v", err)
+	}
+	again := s.listen(s.journal.Head())
+	s.write("a.html", "in the new epoch")
+	s.look()
+	if m := again.next(); m.Kind != protocol.Ev || m.To != s.cursor(1) || m.To.Epoch == old.Epoch {
+		t.Errorf("%+v", m)
+	}
+}

@@ -261,7 +261,7 @@ func (t *turn) tell(c protocol.Change) error {
 	t.m.head++
 	t.m.last = t.at
 	c.Seq, c.At = t.m.head, t.at
-	if err := t.changes.Put(seqKey(c.Seq), appendChange(nil, c)); err != nil {
+	if err := t.changes.Put(seqKey(c.Seq), AppendChange(nil, c)); err != nil {
 		return err
 	}
 	if c.Op != protocol.Delete {
@@ -333,5 +333,5 @@ func getChange(changes *bbolt.Bucket, key []byte) (protocol.Change, error) {
 	if raw == nil {
 		return protocol.Change{}, fmt.Errorf("file is %w: change %d is missing", ErrDamaged, seqOf(key))
 	}
-	return parseChange(key, raw)
+	return ParseChange(seqOf(key), raw)
 }

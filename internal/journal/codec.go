@@ -213,7 +213,8 @@ func appendEntry(b, key []byte, e Entry) []byte {
 	return seal(key, append(b, e.Stamp...)) // a stamp is the rest of the record
 }
 
-func appendChange(b []byte, c protocol.Change) []byte {
+// AppendChange appends a change as a journal stores it, which is all of it but its number.
+func AppendChange(b []byte, c protocol.Change) []byte {
 	code, _ := opCode(c.Op)
 	b = appendStart(b, itemFlags(&c.Item)|flag(c.From != "", hasFrom)|flag(!c.Prev.IsZero(), hasPrev)|
 		flag(c.Significance != 0, hasSignificance)|flag(c.Before != nil, hasBefore))
@@ -410,10 +411,10 @@ func (r *record) entry(url string, has flags) (Entry, error) {
 	return e, nil
 }
 
-// parseChange parses the output of appendChange. It retains neither key nor b.
-func parseChange(key, b []byte) (protocol.Change, error) {
-	r, has := open(key, b)
-	c := protocol.Change{Seq: seqOf(key)}
+// ParseChange parses the output of AppendChange for the change of a number. It does not retain b. An error wraps ErrDamaged.
+func ParseChange(seq uint64, b []byte) (protocol.Change, error) {
+	r, has := open(seqKey(seq), b)
+	c := protocol.Change{Seq: seq}
 	code := r.byte()
 	if code == 0 || int(code) >= len(ops) {
 		r.bad, code = true, 0

@@ -90,7 +90,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 			{Seq: 300, At: noon, Op: protocol.Update, Item: it, Prev: protocol.Sum(nil), Before: &was, Significance: protocol.SignificanceOf(1)},
 			{Seq: 300, At: noon, Op: protocol.Delete, Item: protocol.Item{URL: it.URL, Length: -1}},
 		} {
-			got, err := journal.ParseChange(journal.SeqKey(c.Seq), journal.AppendChange(c))
+			got, err := journal.ParseChange(c.Seq, journal.AppendChange(nil, c))
 			if err != nil || !reflect.DeepEqual(got, c) {
 				t.Errorf("change %+v became %+v, %v", c, got, err)
 			}
@@ -113,7 +113,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 
 func damageRecords(t *testing.T, e journal.Entry, c protocol.Change) {
 	key, seq := journal.ItemKey(e.Item.URL), journal.SeqKey(c.Seq)
-	entry, change := journal.AppendEntry(key, e), journal.AppendChange(c)
+	entry, change := journal.AppendEntry(key, e), journal.AppendChange(nil, c)
 	try := func(name string, key, entry, seq, change []byte) {
 		t.Helper()
 		if _, err := journal.ParseEntry(key, entry); !errors.Is(err, journal.ErrDamaged) {
@@ -122,7 +122,7 @@ func damageRecords(t *testing.T, e journal.Entry, c protocol.Change) {
 		if _, err := journal.StoredParser()(key, entry); !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("stored entry, %s: %v", name, err)
 		}
-		if _, err := journal.ParseChange(seq, change); !errors.Is(err, journal.ErrDamaged) {
+		if _, err := journal.ParseChange(journal.SeqOf(seq), change); !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("change, %s: %v", name, err)
 		}
 	}
@@ -172,21 +172,21 @@ func FuzzEntry(f *testing.F) {
 
 func FuzzChange(f *testing.F) {
 	for _, it := range oddItems() {
-		b := journal.AppendChange(protocol.Change{Seq: 7, At: noon, Op: protocol.Move, Item: it, From: "y", Prev: protocol.Sum(nil)})
+		b := journal.AppendChange(nil, protocol.Change{Seq: 7, At: noon, Op: protocol.Move, Item: it, From: "y", Prev: protocol.Sum(nil)})
 		f.Add(uint64(7), b[:len(b)-4])
-		b = journal.AppendChange(protocol.Change{Seq: 7, At: noon, Op: protocol.Update, Item: it, Significance: 1001})
+		b = journal.AppendChange(nil, protocol.Change{Seq: 7, At: noon, Op: protocol.Update, Item: it, Significance: 1001})
 		f.Add(uint64(7), b[:len(b)-4])
-		b = journal.AppendChange(protocol.Change{Seq: 7, At: noon, Op: protocol.Update, Item: it, Before: &it})
+		b = journal.AppendChange(nil, protocol.Change{Seq: 7, At: noon, Op: protocol.Update, Item: it, Before: &it})
 		f.Add(uint64(7), b[:len(b)-4])
 	}
 	f.Fuzz(func(t *testing.T, seq uint64, b []byte) {
 		key := journal.SeqKey(seq)
 		b = journal.SealRecord(key, slices.Clone(b))
-		c, err := journal.ParseChange(key, b)
+		c, err := journal.ParseChange(seq, b)
 		if err != nil {
 			return
 		}
-		if again := journal.AppendChange(c); !bytes.Equal(again, b) {
+		if again := journal.AppendChange(nil, c); !bytes.Equal(again, b) {
 			t.Fatalf("%x became %x", b, again)
 		}
 	})

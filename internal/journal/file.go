@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // The buckets of the file. Present items are in one of two, so that a new description can be written beside
@@ -84,7 +85,7 @@ func (j *Journal) load() error {
 	var missing [][]byte
 	switch {
 	case fresh:
-		j.state = meta{epoch: newEpoch()}
+		j.state = meta{epoch: newEpoch().Epoch}
 		missing = append(logBuckets(), metaBucket, itemsBuckets[0], notesBucket)
 	case j.state.old:
 		j.state.old = false
@@ -132,8 +133,8 @@ func checkLog(tx *bbolt.Tx, m meta) error {
 	return nil
 }
 
-// newEpoch returns the name of a new epoch: 80 random bits.
-func newEpoch() string { return strings.ToLower(rand.Text()[:16]) }
+// newEpoch returns the beginning of a new epoch, whose name is 80 random bits.
+func newEpoch() protocol.Cursor { return protocol.Cursor{Epoch: strings.ToLower(rand.Text()[:16])} }
 
 // seqKey is the key of change number seq.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

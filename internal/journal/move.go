@@ -41,7 +41,7 @@ func (j *Journal) move(ctx context.Context, from, to string) error {
 		_ = j.unstage() // if it fails, the next Open does it
 		return err
 	}
-	return j.replaceItems(m.staged, j.Whole())
+	return j.replaceItems(m.staged, newEpoch(), j.Whole())
 }
 
 // A mover writes the entries of the valid items bucket into the other one, in batches.

@@ -328,7 +328,9 @@ func TestRandomStepsAgainstAnOracle(t *testing.T) {
 					check(t, "epoch is another", !o.whole || old.Epoch != j.Head().Epoch, true)
 					o.log, o.floor = nil, 0
 				case n == 4:
-					o.renew(t, j, rnd)
+					o.replace(t, j, rnd, nil)
+				case n == 5:
+					o.replace(t, j, rnd, &protocol.Cursor{Epoch: fmt.Sprint("told", turn), Seq: rnd.Uint64N(50)})
 				case n < 10 && turn > 10:
 					endBaseline(t, j)
 					o.whole = true
@@ -391,8 +393,9 @@ func step(rnd *rand.Rand) journal.Step {
 	return s
 }
 
-// renew gives oracle and journal another description, which shares some of the old one.
-func (o *oracle) renew(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
+// replace gives oracle and journal another description, which shares some of the old one: in a new epoch, or in one that
+// has come to a cursor elsewhere.
+func (o *oracle) replace(t *testing.T, j *journal.Journal, rnd *rand.Rand, at *protocol.Cursor) {
 	next := map[string]journal.Entry{}
 	for range rnd.IntN(40) {
 		it := step(rnd).Entry.Item
@@ -410,14 +413,30 @@ func (o *oracle) renew(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 	}
 	o.entries, o.log, o.floor, o.whole = next, nil, 0, false
 	list := o.sorted(func(journal.Entry) bool { return true })
-	err := j.Renew(context.Background(), func(yield func(protocol.Item, error) bool) {
+	items := func(yield func(protocol.Item, error) bool) {
 		for _, e := range list {
 			if !yield(e.Item, nil) {
 				return
 			}
 		}
-	})
-	if err != nil {
+	}
+	if at == nil {
+		if err := j.Renew(context.Background(), items); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if err := j.Adopt(context.Background(), *at, items); err != nil {
 		t.Fatal(err)
+	}
+	check(t, "head", j.Head(), *at)
+	o.log, o.floor, o.whole = make([]protocol.Change, at.Seq), at.Seq, true
+	if at.Seq == 0 {
+		return
+	}
+	for _, e := range list {
+		if e.Item.Modified.After(o.last) {
+			o.last = e.Item.Modified
+		}
 	}
 }

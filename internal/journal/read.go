@@ -93,7 +93,7 @@ func (j *Journal) read(ctx context.Context, after protocol.Cursor, max int) ([]p
 			if seqOf(k) != seq {
 				return fmt.Errorf("file is %w: change %d is missing", ErrDamaged, seq)
 			}
-			ch, err := parseChange(k, v)
+			ch, err := ParseChange(seq, v)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -25,21 +26,40 @@ const Inherited = "\x00inherited\x00"
 func (j *Journal) Renew(ctx context.Context, items iter.Seq2[protocol.Item, error]) error {
 	j.turn.Lock()
 	defer j.turn.Unlock()
-	if err := j.renew(ctx, items); err != nil {
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case items == nil:
+		err = j.update(func(tx *bbolt.Tx, m *meta) error {
+			return beginEpoch(tx, m, newEpoch(), changesBucket, goneBucket, gravesBucket)
+		})
+	default:
+		err = j.replaceBy(ctx, newEpoch(), items, false)
+	}
+	if err != nil {
 		return j.fail("renew", err)
 	}
 	return nil
 }
 
-func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, error]) error {
-	if items == nil {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return j.update(func(tx *bbolt.Tx, m *meta) error {
-			return beginEpoch(tx, m, changesBucket, goneBucket, gravesBucket)
-		})
+// Adopt goes on in an epoch that another journal began: the head and the floor become at, and the present items are
+// replaced, as Renew does it, by those that the other journal had there. The journal is whole, and numbers its next change
+// after at. It is for a journal that takes over once the other one can number nothing more; what the other one stored and
+// nobody was told does not count. After an error, the end of ctx, or a kill, everything stays as it was.
+func (j *Journal) Adopt(ctx context.Context, at protocol.Cursor, items iter.Seq2[protocol.Item, error]) error {
+	if at.Epoch == "" {
+		return j.fail("go on in", errors.New("no epoch is given"))
 	}
+	j.turn.Lock()
+	defer j.turn.Unlock()
+	if err := j.replaceBy(ctx, at, items, true); err != nil {
+		return j.fail(fmt.Sprintf("go on from %v in", at), err)
+	}
+	return nil
+}
+
+// replaceBy replaces the items, and the log by an empty one at a cursor.
+func (j *Journal) replaceBy(ctx context.Context, at protocol.Cursor, items iter.Seq2[protocol.Item, error], whole bool) error {
 	if err := j.unstage(); err != nil { // left by a Renew that could not clean up
 		return err
 	}
@@ -48,12 +68,12 @@ func (j *Journal) renew(ctx context.Context, items iter.Seq2[protocol.Item, erro
 		_ = j.unstage() // if it fails, the next Open does it
 		return err
 	}
-	return j.replaceItems(s, false)
+	return j.replaceItems(s, at, whole)
 }
 
-// replaceItems begins a new epoch with the staged items, whose number and newest Modified are in s. One transaction switches to
-// them and deletes the old ones: that touches the old pages, but keeps none of them in memory.
-func (j *Journal) replaceItems(s meta, whole bool) error {
+// replaceItems switches to the staged items, whose number and newest Modified are in s, and to an empty log at a cursor. One
+// transaction deletes the old items too: that touches the old pages, but keeps none of them in memory.
+func (j *Journal) replaceItems(s meta, at protocol.Cursor, whole bool) error {
 	defer func() { j.touched = giveBackAfter }()
 	return j.update(func(tx *bbolt.Tx, m *meta) error {
 		if err := dropBucket(tx, itemsBuckets[m.slot]); err != nil {
@@ -61,12 +81,15 @@ func (j *Journal) replaceItems(s meta, whole bool) error {
 		}
 		m.slot = 1 - m.slot
 		m.whole, m.items, m.held, m.newest = whole, s.items, 0, s.newest
-		return beginEpoch(tx, m, logBuckets()...)
+		if at.Seq > 0 && s.newest.After(m.last) {
+			m.last = s.newest // no later change gets an earlier time
+		}
+		return beginEpoch(tx, m, at, logBuckets()...)
 	})
 }
 
-// beginEpoch empties buckets and starts a new epoch.
-func beginEpoch(tx *bbolt.Tx, m *meta, empty ...[]byte) error {
+// beginEpoch empties buckets, and lets the log begin at a cursor.
+func beginEpoch(tx *bbolt.Tx, m *meta, at protocol.Cursor, empty ...[]byte) error {
 	for _, name := range empty {
 		if err := dropBucket(tx, name); err != nil {
 			return err
@@ -75,7 +98,7 @@ func beginEpoch(tx *bbolt.Tx, m *meta, empty ...[]byte) error {
 			return err
 		}
 	}
-	m.epoch, m.head, m.floor = newEpoch(), 0, 0
+	m.epoch, m.head, m.floor = at.Epoch, at.Seq, at.Seq
 	m.revision++
 	return nil
 }
@@ -126,24 +149,30 @@ func stageBatch(tx *bbolt.Tx, m *meta, batch []protocol.Item) error {
 	}
 	staged.FillPercent = ascending
 	for _, it := range batch {
-		e, key := Entry{Item: it, Stamp: []byte(Inherited)}, itemKey(it.URL)
+		key := itemKey(it.URL)
 		was, present, err := getEntry(old, key)
 		if err != nil {
 			return err
 		}
-		switch {
-		case present && was.Item.Digest == it.Digest && (!it.Digest.IsZero() || was.Item.Modified.Equal(it.Modified)):
-			e.Stamp, e.Sketch, e.Newest, e.Other = was.Stamp, was.Sketch, was.Newest, was.Other
-		case was.Newest.After(was.Other):
-			e.Other = was.Newest
-		default:
-			e.Other = was.Other
-		}
-		if err := staged.Put(key, appendEntry(nil, key, e)); err != nil {
+		if err := staged.Put(key, appendEntry(nil, key, inherit(it, was, present))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inherit returns the entry of an item whose source is not known, with what is known from the entry before it.
+func inherit(it protocol.Item, was Entry, present bool) Entry {
+	e := Entry{Item: it, Stamp: []byte(Inherited)}
+	switch {
+	case present && was.Item.Digest == it.Digest && (!it.Digest.IsZero() || was.Item.Modified.Equal(it.Modified)):
+		e.Stamp, e.Sketch, e.Newest, e.Other = was.Stamp, was.Sketch, was.Newest, was.Other
+	case was.Newest.After(was.Other):
+		e.Other = was.Newest
+	default:
+		e.Other = was.Other
+	}
+	return e
 }
 
 // unstage drops staged items.

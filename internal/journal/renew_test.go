@@ -112,3 +112,49 @@ func TestRenewWithOtherItems(t *testing.T) {
 	}
 	check(t, "items", j.Len(), 0)
 }
+
+// A second journal takes over in the epoch of the first: a reader goes on without noticing.
+func TestAdoptGoesOnInTheEpoch(t *testing.T) {
+	first, _ := begin(t, nil, "a", "b", "sub/c")
+	at := take(t, first, update("a", "2"), remove("b"))
+	yesterday := &journal.Options{Now: func() time.Time { return noon.Add(-24 * time.Hour) }}
+	second, file := begin(t, yesterday, "a", "old")
+	items := func(yield func(protocol.Item, error) bool) {
+		for _, e := range entriesOf(t, first) {
+			if !yield(e.Item, nil) {
+				return
+			}
+		}
+	}
+	before := second.Head()
+	bad := errors.New("cannot be read")
+	if err := second.Adopt(t.Context(), at, func(yield func(protocol.Item, error) bool) { yield(page("a", ""), nil); yield(page("x", ""), bad) }); !errors.Is(err, bad) {
+		t.Errorf("items that cannot be read: %v", err)
+	}
+	check(t, "head after a failure", second.Head(), before)
+	if err := second.Adopt(t.Context(), at, items); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		check(t, "head", second.Head(), at)
+		check(t, "floor", second.Floor(), at)
+		check(t, "whole", second.Whole(), true)
+		check(t, "entries", urls(entriesOf(t, second)), "a sub/c")
+		second.Close()
+		second = open(t, file, yesterday)
+	}
+	waiting := make(chan error, 1)
+	go func() { waiting <- second.Wait(t.Context(), at) }()
+	take(t, second, create("d", "d"))
+	if err := <-waiting; err != nil {
+		t.Fatal(err)
+	}
+	check(t, "changes", told(read(t, second, at)), "3 create d")
+	check(t, "time of a journal whose clock is a day behind", read(t, second, at)[0].At, page("a", "").Modified)
+	if _, err := second.Read(t.Context(), protocol.Cursor{Epoch: at.Epoch, Seq: at.Seq - 1}, 0); !errors.Is(err, protocol.ErrTooOld) {
+		t.Errorf("changes that only the first journal has: %v", err)
+	}
+	if _, err := second.Read(t.Context(), before, 0); !errors.Is(err, protocol.ErrEpoch) {
+		t.Errorf("its own former epoch: %v", err)
+	}
+}

@@ -62,7 +62,7 @@ func (p *Part) Append(s Step) (uint64, error) {
 // Renew begins a new epoch, which is whole: all changes are removed, present items stay. If there are any, it stores a
 // note under a key, by which readers know that the epoch began with items that no change announced.
 func (p *Part) Renew(note string) error {
-	if err := beginEpoch(p.tx, &p.m, changesBucket, goneBucket, gravesBucket); err != nil {
+	if err := beginEpoch(p.tx, &p.m, newEpoch(), changesBucket, goneBucket, gravesBucket); err != nil {
 		return p.j.fail("renew", err)
 	}
 	p.m.whole = true
@@ -147,8 +147,8 @@ func Copy(db *boltfile.File, from *Journal) error {
 	return boltfile.RecoverDamage(func() error {
 		for _, name := range append(logBuckets(), itemsBuckets[v.m.slot], notesBucket) {
 			if b := v.tx.Bucket(name); b != nil { // a file of plainState has no notes
-				if err := from.copyBucket(db, name, b); err != nil {
-					return err
+				if err := copyBucket(db, name, b); err != nil {
+					return from.fail("copy", err)
 				}
 			}
 		}
@@ -161,7 +161,7 @@ func Copy(db *boltfile.File, from *Journal) error {
 }
 
 // copyBucket copies a bucket to another file, under the same name.
-func (j *Journal) copyBucket(db *boltfile.File, name []byte, from *bbolt.Bucket) error {
+func copyBucket(db *boltfile.File, name []byte, from *bbolt.Bucket) error {
 	c := from.Cursor()
 	move := c.First
 	for more := true; more; {
@@ -176,7 +176,7 @@ func (j *Journal) copyBucket(db *boltfile.File, name []byte, from *bbolt.Bucket)
 			return nil
 		})
 		if err != nil {
-			return j.fail("copy", err)
+			return err
 		}
 		err = db.Update(func(tx *bbolt.Tx) error {
 			to, err := tx.CreateBucketIfNotExists(name)

@@ -13,13 +13,12 @@ import (
 
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
-	"github.com/parleyweb/parley/server"
 )
 
 // A stock has the archives, and determines which of them may still be served. Maker.mu guards it; the fields of the first
 // group never change.
 type stock struct {
-	journal       *server.Journal
+	journal       protocol.Log
 	public, given func(url string) bool // see Maker; given may be nil
 	maxAge        time.Duration
 	share         float64

@@ -106,10 +106,17 @@ func (a *archives) next(ctx context.Context, s *selection, after protocol.Cursor
 	making := &notReady{why: "the archive of the whole site is being made", until: func(ctx context.Context) error { return a.archive.Wait(ctx, newest) }}
 	head, floor := a.log.Head(), a.log.Floor()
 	if after.Epoch != head.Epoch || after.Seq < floor.Seq || after.Seq > head.Seq {
-		if !ok {
-			return protocol.Message{}, false, making
+		_, err := a.log.Read(ctx, after, 1)
+		switch {
+		case isRefused(err) && ok:
+			return a.message(after, newest), true, nil
+		case isRefused(err):
+			err = making
 		}
-		return a.message(after, newest), true, nil
+		if err != nil {
+			return protocol.Message{}, false, err
+		}
+		head, floor = a.log.Head(), a.log.Floor()
 	}
 	items := float64(newest.Items)
 	if !ok && a.snapshot != nil {

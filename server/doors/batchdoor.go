@@ -2,6 +2,7 @@ package doors
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -199,20 +200,17 @@ func (d *batchDoor) answerAfter(w http.ResponseWriter, r *http.Request, s *selec
 		if upTo.Epoch != after.Epoch || upTo.Seq < after.Seq {
 			return web.BadParameter("to", fmt.Sprintf("%v does not follow %v", upTo, after))
 		}
-		if head := d.log.Head(); upTo.Epoch == head.Epoch && upTo.Seq > head.Seq {
-			return d.cursorProblem(upTo, protocol.ErrEpoch)
-		}
 	}
-	// Also where nothing is to be read, the cursor must be one of this log.
 	d.deadline(w, mostWork)
-	_, err := d.log.Read(r.Context(), after, 1)
+	last := cmp.Or(upTo, after) // must be of this log, also where nothing is to be read
+	if _, err := d.log.Read(r.Context(), last, 1); err != nil {
+		return d.failed(r, last, err)
+	}
 	var p *pack
+	t, err := s.acquireSlot(r.Context(), false)
 	if err == nil {
-		var t *limit.Slot
-		if t, err = s.acquireSlot(r.Context(), false); err == nil {
-			p, err = d.bundles.packAfter(r.Context(), t, s, after, upTo, s.count)
-			t.Release()
-		}
+		p, err = d.bundles.packAfter(r.Context(), t, s, after, upTo, s.count)
+		t.Release()
 	}
 	if err != nil {
 		return d.failed(r, after, err)

@@ -77,10 +77,15 @@ func (e *notReady) Error() string { return "nothing to deliver yet: " + e.why }
 // stands returns the error with which next would reject a cursor.
 func (d *delivery) stands(ctx context.Context, s *selection, at protocol.Cursor) error {
 	_, err := d.log.Read(ctx, at, 1)
-	if s.as == protocol.AsSite && (errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)) {
+	if s.as == protocol.AsSite && isRefused(err) {
 		return nil // such a reader is sent the whole site
 	}
 	return err
+}
+
+// isRefused reports whether an error of the log means that it refuses the cursor.
+func isRefused(err error) bool {
+	return errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)
 }
 
 // readOnFor bounds how long a request keeps reading the journal at once while it

@@ -19,7 +19,6 @@ import (
 
 	"github.com/parleyweb/parley/internal/clock"
 	"github.com/parleyweb/parley/internal/coding"
-	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/stat"
 	"github.com/parleyweb/parley/server/internal/web"
@@ -228,7 +227,7 @@ func (s *Snapshot) feed(ctx context.Context, st *published, tags []string) []byt
 
 // feedSince returns a cached feed, or makes it: one at a time, so that requests for
 // many different feeds use no more than one processor.
-func (s *Snapshot) feedSince(ctx context.Context, j *journal.Journal, st *published, since protocol.Cursor) ([]byte, error) {
+func (s *Snapshot) feedSince(ctx context.Context, log protocol.Log, st *published, since protocol.Cursor) ([]byte, error) {
 	if b, known := st.forms.feed(since.Seq); known {
 		return b, nil
 	}
@@ -249,7 +248,7 @@ func (s *Snapshot) feedSince(ctx context.Context, j *journal.Journal, st *publis
 	if b, known := st.forms.feed(since.Seq); known {
 		return b, nil
 	}
-	b, err := s.makeFeed(ctx, j, st, since)
+	b, err := s.makeFeed(ctx, log, st, since)
 	if err == nil {
 		st.forms.keep(since.Seq, b)
 	}
@@ -289,11 +288,11 @@ var errLonger = errors.New("longer than the whole manifest")
 
 // makeFeed returns the changes from since to the manifest, as a manifest of
 // its own that is not complete; nil if it is longer than the whole one.
-func (s *Snapshot) makeFeed(ctx context.Context, j *journal.Journal, st *published, since protocol.Cursor) ([]byte, error) {
+func (s *Snapshot) makeFeed(ctx context.Context, log protocol.Log, st *published, since protocol.Cursor) ([]byte, error) {
 	items, gone := make(map[string]protocol.Item), make(map[string]protocol.Tombstone)
 	var newest time.Time
 	for at := since; at.Seq < st.cursor.Seq; {
-		changes, err := j.Read(ctx, at, int(min(st.cursor.Seq-at.Seq, protocol.MaxBatch)))
+		changes, err := log.Read(ctx, at, int(min(st.cursor.Seq-at.Seq, protocol.MaxBatch)))
 		if err != nil {
 			return nil, err
 		}

@@ -263,10 +263,10 @@ func (n *news) readBack(ctx context.Context, j *server.Journal, head protocol.Cu
 }
 
 // changesTo yields the changes after a cursor, up to number end. An error is the last.
-func changesTo(ctx context.Context, j *server.Journal, after protocol.Cursor, end uint64) iter.Seq2[protocol.Change, error] {
+func changesTo(ctx context.Context, log protocol.Log, after protocol.Cursor, end uint64) iter.Seq2[protocol.Change, error] {
 	return func(yield func(protocol.Change, error) bool) {
 		for after.Seq < end {
-			some, err := j.Read(ctx, after, int(min(end-after.Seq, protocol.MaxBatch)))
+			some, err := log.Read(ctx, after, int(min(end-after.Seq, protocol.MaxBatch)))
 			if err != nil {
 				yield(protocol.Change{}, err)
 				return

@@ -1,0 +1,309 @@
+package jetlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// ErrDiverged is returned by [Log.Tell] for a journal that is not at what was told: another writer has gone on since. What was
+// told wins: the journal must adopt it, or begin a new epoch.
+var ErrDiverged = errors.New("the journal is not at what was told")
+
+// A Log is a protocol.Log of what was told. Its changes are read from a journal on this machine: while NATS is away, it stays at
+// what it has, and only cursors after its head cannot be judged. Either Tell or Follow must run. Fields must not change
+// once a method has been called.
+type Log struct {
+	Stream  *Stream
+	Journal *journal.Journal
+
+	// Items returns what the site offers at a cursor of the present epoch, for a copy that begins, or that has missed what the
+	// stream no longer has. Follow needs it.
+	Items func(ctx context.Context) (protocol.Cursor, iter.Seq2[protocol.Item, error], error)
+
+	Logger *slog.Logger
+
+	mu   sync.Mutex // guards the fields below
+	told protocol.Cursor
+	wake chan struct{} // closed and replaced when told changes
+}
+
+var _ protocol.Log = (*Log)(nil)
+
+// current returns what was told, and a channel that is closed when that changes.
+func (l *Log) current() (protocol.Cursor, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wake == nil {
+		l.wake = make(chan struct{})
+	}
+	return l.told, l.wake
+}
+
+func (l *Log) reached(at protocol.Cursor) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.told == at {
+		return
+	}
+	l.told = at
+	if l.wake != nil {
+		close(l.wake)
+	}
+	l.wake = make(chan struct{})
+}
+
+// Head implements [protocol.Log].
+func (l *Log) Head() protocol.Cursor {
+	told, _ := l.current()
+	return told
+}
+
+// Floor implements [protocol.Log]. It is the zero Cursor as long as Head is.
+func (l *Log) Floor() protocol.Cursor {
+	if floor := l.Journal.Floor(); floor.Epoch == l.Head().Epoch {
+		return floor
+	}
+	return protocol.Cursor{}
+}
+
+// Read implements [protocol.Log].
+func (l *Log) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
+	told, _ := l.current()
+	if !after.IsZero() && (after.Epoch != told.Epoch || after.Seq > told.Seq) {
+		if err := l.catchUp(ctx, after); err != nil {
+			return nil, err
+		}
+		told, _ = l.current()
+	}
+	changes, err := l.Journal.Read(ctx, after, max)
+	for i := range changes {
+		if changes[i].Seq > told.Seq {
+			return changes[:i], err
+		}
+	}
+	return changes, err
+}
+
+// catchUp asks the stream whether it has told a cursor that this log does not have, and then waits for it.
+func (l *Log) catchUp(ctx context.Context, after protocol.Cursor) error {
+	last, err := l.Stream.last(ctx)
+	if err != nil {
+		return fmt.Errorf("read after %v: %w", after, err)
+	}
+	if head := last.head(); head.Epoch != after.Epoch || after.Seq > head.Seq {
+		return fmt.Errorf("read after %v: %w: the log is at %v", after, protocol.ErrEpoch, head)
+	}
+	for {
+		told, wake := l.current()
+		if told.Epoch == after.Epoch && told.Seq >= after.Seq {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Wait implements [protocol.Log].
+func (l *Log) Wait(ctx context.Context, after protocol.Cursor) error {
+	for {
+		told, wake := l.current()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !told.IsZero() && after != told {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Tell tells the changes of the journal, which its Publisher appends, until ctx ends, another writer goes on (ErrFenced), or the
+// stream has been told something else (ErrDiverged). It begins an epoch that the stream does not have only if the stream is
+// empty, or if it is told to: an old journal that comes back must not end the present epoch.
+func (l *Log) Tell(ctx context.Context, begin bool) error {
+	last, err := l.Stream.last(ctx)
+	if err == nil {
+		err = l.Journal.Wait(ctx, protocol.Cursor{})
+	}
+	if err != nil {
+		return err
+	}
+	w, head := l.Stream.writer(last), l.Journal.Head()
+	switch at := last.head(); {
+	case at.Epoch == head.Epoch:
+		err = l.continues(ctx, &last)
+	case at.IsZero() || begin:
+		err = w.begin(ctx, head)
+	default:
+		err = fmt.Errorf("%w: the journal is at %v, the stream at %v", ErrDiverged, head, at)
+	}
+	for err == nil {
+		at := w.last.head()
+		l.reached(at)
+		var changes []protocol.Change
+		if err = l.Journal.Wait(ctx, at); err == nil {
+			changes, err = l.Journal.Read(ctx, at, protocol.MaxBatch)
+		}
+		if err == nil {
+			err = w.tell(ctx, changes)
+		}
+	}
+	return err
+}
+
+// continues returns an error unless the journal has the change that was told last, as the last one or with more after it.
+func (l *Log) continues(ctx context.Context, last *place) error {
+	at, head := last.head(), l.Journal.Head()
+	diverged := fmt.Errorf("%w: the journal is at %v, the stream at %v", ErrDiverged, head, at)
+	if head.Seq < at.Seq || at.Seq < l.Journal.Floor().Seq {
+		return diverged
+	}
+	if at.Seq == l.Journal.Floor().Seq { // it began there, or was adopted there
+		return nil
+	}
+	changes, err := l.Journal.Read(ctx, protocol.Cursor{Epoch: at.Epoch, Seq: at.Seq - 1}, 1)
+	if err == nil && !bytes.Equal(journal.AppendChange(nil, changes[0]), last.data) && last.number != last.message {
+		err = diverged
+	}
+	return err
+}
+
+// Follow keeps the journal a copy of what is told, until ctx ends. What fails is logged and tried again.
+func (l *Log) Follow(ctx context.Context) error {
+	l.reached(l.Journal.Head())
+	for {
+		err := l.follow(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if l.Logger != nil && err != nil {
+			l.Logger.Warn("the log of the site cannot be followed: trying again", "at", l.Head().String(), "err", err)
+		}
+		if !pause.For(ctx, again) {
+			return ctx.Err()
+		}
+	}
+}
+
+// follow follows one epoch. The error is nil if another one has begun.
+func (l *Log) follow(ctx context.Context) error {
+	last, err := l.Stream.last(ctx)
+	if err != nil || last.cursor.IsZero() {
+		return err
+	}
+	info, err := l.Stream.stream.Info(ctx)
+	if err != nil {
+		return l.Stream.fail("ask about", err)
+	}
+	lacks := func(at protocol.Cursor) bool {
+		return at.Epoch != last.cursor.Epoch || at.Seq < last.cursor.Seq || at.Seq > last.head().Seq || last.messageOf(at)+1 < info.State.FirstSeq
+	}
+	if lacks(l.Journal.Head()) {
+		at, items, err := l.Items(ctx)
+		if err == nil {
+			last, err = l.Stream.last(ctx) // it has gone on meanwhile
+		}
+		if err == nil && lacks(at) {
+			err = fmt.Errorf("the items are at %v, which the stream at %v does not continue", at, last.head())
+		}
+		if err == nil {
+			err = l.Journal.Adopt(ctx, at, items)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.reached(l.Journal.Head())
+	return l.copyAfter(ctx, last.messageOf(l.Journal.Head()))
+}
+
+// copyAfter copies the changes after a message as they come.
+func (l *Log) copyAfter(ctx context.Context, message uint64) error {
+	c, err := l.Stream.js.OrderedConsumer(ctx, l.Stream.name, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: message + 1})
+	if err != nil {
+		return l.Stream.fail("follow", err)
+	}
+	came := make(chan jetstream.Msg, protocol.MaxBatch)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	consuming, err := c.Consume(func(m jetstream.Msg) {
+		select {
+		case came <- m:
+		case <-ctx.Done():
+		}
+	}, jetstream.PullExpiry(4*silence), jetstream.PullHeartbeat(silence))
+	if err != nil {
+		return l.Stream.fail("follow", err)
+	}
+	defer func() {
+		cancel()
+		consuming.Stop()
+		<-consuming.Closed()
+	}()
+	for {
+		var batch []protocol.Change
+		at := l.Journal.Head()
+		for m := range waiting(ctx, came) {
+			meta, err := m.Metadata()
+			if err != nil {
+				return err
+			}
+			p, err := placeOf(meta.Sequence.Stream, m.Headers(), m.Data())
+			if err != nil {
+				return err
+			}
+			if p.cursor.Epoch != at.Epoch {
+				return nil
+			}
+			change, ok, err := p.change()
+			if err != nil {
+				return err
+			}
+			if ok {
+				batch = append(batch, change)
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := l.Journal.Replay(ctx, at, batch); err != nil {
+			return err
+		}
+		l.reached(l.Journal.Head())
+	}
+}
+
+// waiting yields one message, for which it waits, and those that have come meanwhile, at most protocol.MaxBatch.
+func waiting(ctx context.Context, came <-chan jetstream.Msg) iter.Seq[jetstream.Msg] {
+	return func(yield func(jetstream.Msg) bool) {
+		select {
+		case m := <-came:
+			for n := 1; yield(m) && n < protocol.MaxBatch; n++ {
+				select {
+				case m = <-came:
+				default:
+					return
+				}
+			}
+		case <-ctx.Done():
+		}
+	}
+}

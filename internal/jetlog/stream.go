@@ -1,0 +1,258 @@
+// Package jetlog keeps the log of a site in a stream of NATS JetStream, so that several machines can deliver its changes.
+//
+// The journal of a site says what is, its stream what was told: each change is one message, and what a journal commits at once
+// is stored at once. A message has the number of its change plus a constant of the epoch, so that cursors stay what they are.
+// Every message names the last one before it: of two writers that go on from the same place, the stream refuses one.
+//
+// A [Log] is what the doors read. Where the site is written it tells what the journal has; elsewhere it keeps a copy of the
+// journal.
+package jetlog
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// ErrFenced is returned by [Log.Tell] when another writer has gone on with the stream: this one can tell nothing any more.
+var ErrFenced = errors.New("another writer has gone on with the log")
+
+// Headers of the messages.
+const (
+	originHeader = "Parley-Origin" // see origin
+	writerHeader = "Parley-Writer" // a random word, by which a writer recognizes what it stored
+)
+
+const (
+	patience = 5 * time.Second        // how long one request to NATS may take
+	again    = 250 * time.Millisecond // between one that failed and the next
+	silence  = time.Second            // after twice as long without a sign of life, a reader goes to another server
+)
+
+// A Stream is the stream of one site.
+type Stream struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	name   string
+}
+
+// Options says what a stream is like.
+type Options struct {
+	Name     string // of the stream: letters, digits, '-' and '_'
+	Replicas int    // on how many servers each message is stored; zero means one
+
+	// MaxChanges bounds the changes kept. Zero means 1,000,000.
+	MaxChanges int
+}
+
+// Open opens or creates a stream by a connection, which stays the caller's. All programs of a site open it with the same Options.
+func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
+	s := &Stream{nc: nc, name: o.Name}
+	var err error
+	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(patience)); err == nil {
+		s.stream, err = s.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: o.Name, Subjects: []string{o.Name}, Storage: jetstream.FileStorage, Replicas: max(o.Replicas, 1),
+			MaxMsgs: int64(cmp.Or(o.MaxChanges, 1_000_000)), Discard: jetstream.DiscardOld, AllowAtomicPublish: true,
+		})
+	}
+	if err != nil {
+		return nil, s.fail("open", err)
+	}
+	return s, nil
+}
+
+func (s *Stream) fail(op string, err error) error {
+	return fmt.Errorf("%s stream %s: %w", op, s.name, err)
+}
+
+// An origin is where an epoch begins in a stream: the cursor, and the message that has its place. The message of change n is
+// the one at n - cursor.Seq + message.
+type origin struct {
+	cursor  protocol.Cursor
+	message uint64
+}
+
+func (o origin) String() string { return o.cursor.String() + " " + strconv.FormatUint(o.message, 10) }
+
+func parseOrigin(s string) (o origin, err error) {
+	c, m, _ := strings.Cut(s, " ")
+	if o.cursor, err = protocol.ParseCursor(c); err == nil {
+		o.message, err = strconv.ParseUint(m, 10, 64)
+	}
+	return o, err
+}
+
+// at returns the cursor of a message.
+func (o origin) at(message uint64) protocol.Cursor {
+	return protocol.Cursor{Epoch: o.cursor.Epoch, Seq: o.cursor.Seq + message - o.message}
+}
+
+// messageOf returns the message of a cursor of this epoch.
+func (o origin) messageOf(c protocol.Cursor) uint64 { return o.message + c.Seq - o.cursor.Seq }
+
+// A place is one message of a stream, and what it says.
+type place struct {
+	origin
+	number uint64 // of the message, and of the last one that there was if the stream is empty
+	writer string
+	data   []byte // the change; empty where the epoch begins
+}
+
+// head returns the cursor of the message, the zero Cursor of an empty stream.
+func (p *place) head() protocol.Cursor {
+	if p.cursor.IsZero() {
+		return protocol.Cursor{}
+	}
+	return p.at(p.number)
+}
+
+// change returns the change of a message, and false where the epoch begins.
+func (p *place) change() (protocol.Change, bool, error) {
+	if p.number == p.message {
+		return protocol.Change{}, false, nil
+	}
+	c, err := journal.ParseChange(p.head().Seq, p.data)
+	return c, err == nil, err
+}
+
+func placeOf(number uint64, h nats.Header, data []byte) (place, error) {
+	o, err := parseOrigin(h.Get(originHeader))
+	if err != nil || number < o.message {
+		return place{}, fmt.Errorf("message %d is none of a site's log: %w", number, err)
+	}
+	return place{origin: o, number: number, writer: h.Get(writerHeader), data: data}, nil
+}
+
+// last asks the leader of the stream for its newest message.
+func (s *Stream) last(ctx context.Context) (place, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	m, err := s.stream.GetLastMsgForSubject(ctx, s.name)
+	var p place
+	if err == nil {
+		p, err = placeOf(m.Sequence, m.Header, m.Data)
+	} else if errors.Is(err, jetstream.ErrMsgNotFound) {
+		var info *jetstream.StreamInfo
+		if info, err = s.stream.Info(ctx); err == nil {
+			p.number = info.State.LastSeq
+		}
+	}
+	if err != nil {
+		return place{}, s.fail("read the end of", err)
+	}
+	return p, nil
+}
+
+// A writer appends to a stream, after a message that it knows to be the last one.
+type writer struct {
+	s    *Stream
+	name string
+	last place
+}
+
+func (s *Stream) writer(last place) *writer {
+	return &writer{s: s, name: rand.Text(), last: last}
+}
+
+// begin begins an epoch at a cursor.
+func (w *writer) begin(ctx context.Context, at protocol.Cursor) error {
+	return w.append(ctx, origin{at, w.last.number + 1}, [][]byte{nil})
+}
+
+// tell appends changes, at most protocol.MaxBatch of them.
+func (w *writer) tell(ctx context.Context, changes []protocol.Change) error {
+	records := make([][]byte, len(changes))
+	for i, c := range changes {
+		records[i] = journal.AppendChange(nil, c)
+	}
+	return w.append(ctx, w.last.origin, records)
+}
+
+// append stores all records or none, right after the last message. It tries until it knows which, or until ctx ends. The error
+// wraps ErrFenced if somebody else has stored something there.
+func (w *writer) append(ctx context.Context, o origin, records [][]byte) error {
+	want := w.last.number + uint64(len(records))
+	for {
+		err := w.publish(ctx, o, records)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		is, lerr := w.s.last(ctx)
+		switch {
+		case lerr != nil:
+		case is.writer == w.name && is.number == want:
+			err = nil
+		case is.number != w.last.number:
+			return w.s.fail("append to", fmt.Errorf("%w: it is at message %d, and not at %d", ErrFenced, is.number, w.last.number))
+		}
+		if err == nil {
+			break
+		}
+		if !pause.For(ctx, again) {
+			return w.s.fail("append to", err)
+		}
+	}
+	w.last = place{origin: o, number: want, writer: w.name, data: records[len(records)-1]}
+	return nil
+}
+
+// publish sends one batch, whose last message is acknowledged for all.
+func (w *writer) publish(ctx context.Context, o origin, records [][]byte) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	batch := rand.Text()
+	for i, data := range records {
+		m := &nats.Msg{Subject: w.s.name, Data: data, Header: nats.Header{originHeader: {o.String()}, writerHeader: {w.name}}}
+		if i == 0 {
+			m.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(w.last.number, 10))
+		}
+		if len(records) > 1 {
+			m.Header.Set("Nats-Batch-Id", batch)
+			m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
+		}
+		if i < len(records)-1 {
+			if err := w.s.nc.PublishMsg(m); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(records) > 1 {
+			m.Header.Set("Nats-Batch-Commit", "1")
+		}
+		reply, err := w.s.nc.RequestMsgWithContext(ctx, m)
+		if err != nil {
+			return err
+		}
+		var ack struct {
+			Seq   uint64
+			Error *jetstream.APIError
+		}
+		if err := json.Unmarshal(reply.Data, &ack); err != nil {
+			return err
+		}
+		if ack.Error != nil {
+			return ack.Error
+		}
+		if want := w.last.number + uint64(len(records)); ack.Seq != want {
+			return fmt.Errorf("stored as message %d, and not as %d", ack.Seq, want)
+		}
+	}
+	return nil
+}

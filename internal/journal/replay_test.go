@@ -1,0 +1,119 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/protocol"
+)
+
+// itemsOf yields the items of a journal.
+func itemsOf(t *testing.T, j *journal.Journal) func(func(protocol.Item, error) bool) {
+	list := entriesOf(t, j)
+	return func(yield func(protocol.Item, error) bool) {
+		for _, e := range list {
+			if !yield(e.Item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// bytesOf describes what a journal offers: its pages and their bytes.
+func bytesOf(t *testing.T, j *journal.Journal) (all []string) {
+	for _, e := range entriesOf(t, j) {
+		all = append(all, fmt.Sprint(e.Item.URL, e.Item.Digest))
+	}
+	return all
+}
+
+// A copy follows a journal through all its changes, is closed and opened now and then, and takes over at last.
+func TestCopyOfAJournal(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, 5))
+			now := noon
+			opts := &journal.Options{Now: func() time.Time { return now }}
+			first := open(t, filepath.Join(t.TempDir(), "first"), opts)
+			endBaseline(t, first)
+			file := filepath.Join(t.TempDir(), "copy")
+			second := open(t, file, opts)
+			if err := second.Adopt(t.Context(), first.Head(), itemsOf(t, first)); err != nil {
+				t.Fatal(err)
+			}
+			for range 60 {
+				now = now.Add(time.Duration(rnd.IntN(60)) * time.Second)
+				steps := make([]journal.Step, rnd.IntN(30))
+				for i := range steps {
+					for steps[i] = step(rnd); steps[i].Op == ""; steps[i] = step(rnd) {
+					}
+					steps[i].Entry.Held = time.Time{}
+				}
+				take(t, first, steps...)
+				if rnd.IntN(5) == 0 {
+					second.Close()
+					second = open(t, file, opts)
+				}
+				for second.Head() != first.Head() {
+					at := second.Head()
+					some, err := first.Read(t.Context(), at, 1+rnd.IntN(20))
+					if err == nil {
+						err = second.Replay(t.Context(), at, some)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				start := protocol.Cursor{Epoch: first.Head().Epoch, Seq: rnd.Uint64N(first.Head().Seq + 1)}
+				same(t, "changes", read(t, second, start), read(t, first, start))
+				same(t, "pages", bytesOf(t, second), bytesOf(t, first))
+				same(t, "tombstones", stonesOf(t, second), stonesOf(t, first))
+			}
+			at := second.Head()
+			take(t, second, create("the first one after", "it took over"))
+			check(t, "number of its own change", read(t, second, at)[0].Seq, at.Seq+1)
+		})
+	}
+}
+
+// Changes that do not follow are refused as a whole.
+func TestReplayRefusesGaps(t *testing.T) {
+	first, _ := begin(t, nil, "a")
+	start := first.Head()
+	take(t, first, update("a", "1"), update("a", "2"), create("b", "b"))
+	changes := read(t, first, start)
+	second, _ := begin(t, nil, "a")
+	if err := second.Adopt(t.Context(), start, itemsOf(t, first)); err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		ctx     context.Context
+		after   protocol.Cursor
+		changes []protocol.Change
+		want    error
+	}{
+		{t.Context(), start, changes[1:], protocol.ErrEpoch},
+		{t.Context(), start, []protocol.Change{changes[0], changes[2]}, protocol.ErrEpoch},
+		{t.Context(), protocol.Cursor{Epoch: "other"}, changes, protocol.ErrEpoch},
+		{t.Context(), protocol.Cursor{Epoch: start.Epoch, Seq: 1}, changes[1:], protocol.ErrEpoch},
+		{ended, start, changes, context.Canceled},
+	} {
+		if err := second.Replay(c.ctx, c.after, c.changes); !errors.Is(err, c.want) {
+			t.Errorf("%d changes after %v: %v", len(c.changes), c.after, err)
+		}
+		check(t, "head", second.Head(), start)
+	}
+	if err := second.Replay(t.Context(), start, slices.Repeat(changes, protocol.MaxBatch)); err == nil {
+		t.Error("too many changes were stored")
+	}
+}
