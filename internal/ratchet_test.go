@@ -58,16 +58,16 @@ import (
 // parts, and for crawls of dead sites, which end; by 2,000 for parts of a sitemap that keep their names, of which an edit writes one; by 300, and lines of a package by 20, for storing a change
 // in the transaction of the page that is fetched for it; by 2,900 for a bound of manifests that no policy exceeds (1,000), visits between two polls of a
 // manifest (1,000), and histories of one's own pages in the simulator (900); by 4,150, and exported names by 16, for package jetlog, a site's log as a
-// stream of NATS (3,150), and for journals that take over in an epoch or are copies of others (1,000); by 250 for a setup that goes by the
+// stream of NATS (3,150), and for journals that take over in an epoch or are copies of others (1,000); by 500 for a setup that goes by the
 // port of a site, and for options that stand before a command. Direct dependencies by one for gonum, which only tests import: it is their oracle; by two for nats.go, and for its
 // server, which only tests import.
 var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_570,
-	"exported names":      2_343,
+	"exported names":      2_345,
 	"public names":        525,
-	"tokens":              851_750,
+	"tokens":              852_000,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }

@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"fmt"
-	"io"
-	"math"
-)
+import "math"
 
 // Exponent returns the a with which whole numbers that occur in proportion to k^-a, for all k from least on, would most likely be the
 // given values; smaller values than least, which is 1 or more, are left aside. The result lies between 1 and 20, and is NaN without values.
@@ -21,18 +17,4 @@ func Exponent(values []int, least int) float64 {
 		return math.NaN()
 	}
 	return likeliest(logs/n, float64(least))
-}
-
-// Read reads a graph from the texts of its links and, unless it is nil, of the names of its pages.
-func Read(adj, nodes io.Reader) (*Graph, error) {
-	g, err := readLinks(adj)
-	if err != nil {
-		return nil, fmt.Errorf("read links: %w", err)
-	}
-	if nodes != nil {
-		if err := g.readNames(nodes); err != nil {
-			return nil, fmt.Errorf("read names of pages: %w", err)
-		}
-	}
-	return g, nil
 }

@@ -90,8 +90,24 @@ func unpacked(path string, f func(io.Reader) error) error {
 	return nil
 }
 
-// readLinks reads a graph from a text. Line i, from 0, has the numbers of the pages to which page i links, in increasing order, with spaces
-// between. An error names the line. Memory is bounded by the length of the text, which is limited to 4 GiB.
+// Read reads a graph from two texts. Line i of the first, from 0, has the numbers of the pages to which page i links, in increasing order,
+// with spaces between. The second may be nil, then all pages are of one host whose name is unknown; else line i of it is page i, with
+// tabs between: its number, its host, optionally its path or URL, and optionally its length in bytes. A first line with "#" is skipped.
+//
+// An error names the line. Memory is bounded by the length of the texts, each of which is limited to 4 GiB.
+func Read(adj, nodes io.Reader) (*Graph, error) {
+	g, err := readLinks(adj)
+	if err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	if nodes != nil {
+		if err := g.readNames(nodes); err != nil {
+			return nil, fmt.Errorf("read names of pages: %w", err)
+		}
+	}
+	return g, nil
+}
+
 func readLinks(r io.Reader) (*Graph, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	g := &Graph{First: []uint32{0}}
@@ -147,8 +163,7 @@ func (g *Graph) oneHost() *Graph {
 	return g
 }
 
-// readNames reads hosts, paths and lengths of all pages. Line i is page i, with tabs between: its number, its host, optionally its path or
-// URL, and optionally its length in bytes. A first line with "#" is skipped.
+// readNames reads hosts, paths and lengths of all pages.
 func (g *Graph) readNames(r io.Reader) error {
 	in := bufio.NewReaderSize(r, maxLine)
 	g.Hosts = nil
