@@ -18,8 +18,10 @@ type Scope struct {
 
 // ScopeOf returns the directory of a URL, without those below it.
 func ScopeOf(url string) Scope {
-	path, _, _ := strings.Cut(url, "?") // two searches for a byte are faster than one for any of two
-	path, _, _ = strings.Cut(path, "#")
+	path := url
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
 	return Scope{Prefix: path[:strings.LastIndexByte(path, '/')+1]}
 }
 

@@ -89,7 +89,7 @@ func (s *Site) heal(ctx context.Context, o inventory.Offer, to time.Time) (inven
 	}
 	stamp := now.Settled()
 	if now.Changed.IsZero() || now.Changed.Nanosecond() == 0 {
-		stamp = now.Stamp(time.Now(), nil) // coarse times: as careful as with a file just read
+		stamp = now.Stamp(time.Now()) // coarse times: as careful as with a file just read
 	}
 	o.Modified, o.Stamp = now.Modified, s.versioned(stamp, o.Type)
 	if !is {

@@ -178,41 +178,42 @@ func (w *walk) describe(b *batch) {
 // same describes the files of one URL, usually a single one. The first file that is not left out gets the
 // URL; if there is none, the first of all.
 func (w *walk) same(b *batch, now time.Time, list []file) {
-	first, winner := len(b.out), -1
-	for _, x := range list {
-		b.out = append(b.out, said{})
-		at := len(b.out) - 1
-		switch o := &b.out[at]; {
-		case !w.offer(b, now, x, o):
-			b.out = b.out[:at]
-		case winner < 0 && o.err == nil && o.offer.LeftOut == "":
-			winner = at
-		}
-	}
 	if len(list) == 1 {
+		if o, real, ok := w.offer(b, now, list[0]); ok {
+			b.out = append(b.out, said{offer: o, real: real})
+		}
 		return
 	}
-	url := winner
-	for i := first; i < len(b.out); i++ {
-		o := &b.out[i].offer
-		if b.out[i].err != nil || i == url {
+	var offers []said
+	winner := -1
+	for _, x := range list {
+		o, real, ok := w.offer(b, now, x)
+		if !ok {
 			continue
 		}
-		if url < 0 {
-			url = i
+		if winner < 0 && o.LeftOut == "" {
+			winner = len(offers)
+		}
+		offers = append(offers, said{offer: o, real: real})
+	}
+	for i := range offers {
+		o := &offers[i].offer
+		if i == max(winner, 0) {
 			continue
 		}
 		o.URL = ""
 		if o.LeftOut == "" {
-			_, name := splitPlace(b.out[winner].offer.Place)
+			_, name := splitPlace(offers[winner].offer.Place)
 			*o = inventory.Offer{Place: o.Place, LeftOut: leftSameURL + name, Length: -1}
 		}
 	}
+	b.out = append(b.out, offers...)
 }
 
-// offer describes a file, or says that an error prevents it. It returns false if the file has gone.
-func (w *walk) offer(b *batch, now time.Time, x file, to *said) bool {
-	s, d, o := w.site, b.dir, &to.offer
+// offer describes a file. It returns false if the file has gone, or if an error prevents it, which it appends
+// to the batch.
+func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real string, ok bool) {
+	s, d := w.site, b.dir
 	o.URL, o.Length = d.prefix+x.tail, -1
 	if d.plain && x.tail == x.name {
 		o.Place = o.URL[len(s.urls.base):] // share one string
@@ -223,33 +224,32 @@ func (w *walk) offer(b *batch, now time.Time, x file, to *said) bool {
 	if !linked {
 		real = w.realPath(d, o.Place, x.name)
 	}
-	to.real = real
-	if o.LeftOut = w.left(d, o, x, real, linked); o.LeftOut != "" {
-		return true
+	if o.LeftOut = w.left(d, &o, x, real, linked); o.LeftOut != "" {
+		return o, real, true
 	}
 	st, err := stat.At(b.open.File, x.name, linked)
 	switch {
 	case err != nil && isGone(err):
-		return false
+		return o, real, false
 	case err != nil:
-		*to = said{err: &inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err}}
-		return true
+		b.out = append(b.out, said{err: &inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err}})
+		return o, real, false
 	case st.Mode != 0:
 		o.LeftOut = leftIrregular
-		return true
+		return o, real, true
 	case st.Size > s.maxFile():
 		o.LeftOut = leftTooLarge
 		o.Length = st.Size
-		return true
+		return o, real, true
 	}
 	o.Length, o.Modified, o.Type, o.Parallel = st.Size, st.Modified, mediaType(x.name), true
-	if o.Stamp = b.keep(s.versioned(st.Stamp(now, b.room), o.Type)); len(o.Stamp) == 0 {
+	if o.Stamp = s.versioned(st.Stamp(now), o.Type); len(o.Stamp) == 0 {
 		o.Young = s.versioned(st.Settled(), o.Type)
 	}
 	if s.noIndex.says(o.URL, o.Stamp) {
 		o.LeftOut = leftNoIndex
 	}
-	return true
+	return o, real, true
 }
 
 // left returns why a file is left out, as far as that is known without a stat.

@@ -128,7 +128,7 @@ func (s *Site) readOnce(ctx context.Context, t *tree, o *inventory.Offer) (stead
 		return false, nil
 	}
 	r.hash.Sum(o.Digest[:0])
-	o.Length, o.Modified, o.Stamp, o.Unsettled = n, before.Modified, s.versioned(before.Stamp(now, nil), o.Type), false
+	o.Length, o.Modified, o.Stamp, o.Unsettled = n, before.Modified, s.versioned(before.Stamp(now), o.Type), false
 	return true, s.features(o, r.head)
 }
 

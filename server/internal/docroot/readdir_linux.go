@@ -16,9 +16,6 @@ import (
 // openBeneath opens a name in the tree by openat2, which lets no path lead out of the tree. It returns nil if
 // that fails, for whatever reason.
 func (t *tree) openBeneath(name string, flags int) *os.File {
-	if flags&unix.O_DIRECTORY != 0 { // anything else is refused before it could block; then os.NewFile does not try to poll the directory
-		flags &^= unix.O_NONBLOCK
-	}
 	fd, err := t.descriptor(name, flags)
 	if err != nil {
 		return nil
@@ -97,17 +94,16 @@ func readNames(dir *os.File, f func(name string, mode fs.FileMode) error) error 
 		if n <= 0 {
 			return nil
 		}
-		names, at := string(buf[:n]), 0 // one string for the names of many files
 		for b := buf[:n]; len(b) > 0; {
 			name, kind, size := direntOf(b)
 			if size == 0 {
 				return &fs.PathError{Op: "readdir", Path: dir.Name(), Err: unix.EIO}
 			}
-			s := names[at+direntName : at+direntName+len(name)]
-			b, at = b[size:], at+size
-			if s == "." || s == ".." {
+			b = b[size:]
+			if string(name) == "." || string(name) == ".." {
 				continue
 			}
+			s := string(name)
 			mode, known := direntMode(kind)
 			if !known { // some file systems do not state the type
 				st, err := stat.At(dir, s, false)
@@ -125,20 +121,18 @@ func readNames(dir *os.File, f func(name string, mode fs.FileMode) error) error 
 	}
 }
 
-// direntName is where in a struct linux_dirent64 the name begins.
-const direntName = 19
-
 // direntOf reads the first struct linux_dirent64 of b: inode and offset of 8 bytes each, its size of 2, a
 // type of 1, and the name, which ends with a NUL. The size is 0 if b holds none.
 func direntOf(b []byte) (name []byte, kind byte, size int) {
-	if len(b) < direntName {
+	const start = 19
+	if len(b) < start {
 		return nil, 0, 0
 	}
 	size = int(binary.NativeEndian.Uint16(b[16:]))
-	if size < direntName || size > len(b) {
+	if size < start || size > len(b) {
 		return nil, 0, 0
 	}
-	name = b[direntName:size]
+	name = b[start:size]
 	if i := bytes.IndexByte(name, 0); i >= 0 {
 		name = name[:i]
 	}

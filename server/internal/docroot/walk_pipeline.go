@@ -28,23 +28,8 @@ type batch struct {
 	links map[string]string
 
 	out  []said
-	room []byte        // for stamps, which never use it twice: empty, with some capacity
 	done chan struct{} // holds a token once out is complete
 }
-
-// keep returns a stamp that was written into room, and leaves the rest of room to the next ones.
-func (b *batch) keep(stamp []byte) []byte {
-	n := len(stamp)
-	if b.room = b.room[:0]; cap(b.room)-n < stampSize {
-		b.room = make([]byte, 0, 128*stampSize)
-	} else {
-		b.room = b.room[n:n]
-	}
-	return stamp[:n:n]
-}
-
-// stampSize is enough for most stamps, in bytes.
-const stampSize = 48
 
 // said is one result of a walk.
 type said struct {
@@ -111,7 +96,7 @@ func (a *ahead) stop() {
 // giveBack frees a batch that has been yielded.
 func (p *pipeline) giveBack(b *batch) {
 	clear(b.out)
-	*b = batch{files: b.files[:0], out: b.out[:0], room: b.room, done: b.done}
+	*b = batch{files: b.files[:0], out: b.out[:0], done: b.done}
 	p.free <- b
 }
 

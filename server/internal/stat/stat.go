@@ -28,14 +28,12 @@ const (
 // Stamp encodes what must be equal for a file not to be read again: device, inode, size, mtime and ctime.
 // Only equality counts, never "newer than": times go backwards when a file is replaced by an older one. The
 // stamp is empty if the times are so close to now, when they were read, that a later write could leave the
-// same ones: the file must be read again next time. Else it is appended to b, which may be nil.
-func (s *File) Stamp(now time.Time, b []byte) []byte {
+// same ones: the file must be read again next time.
+func (s *File) Stamp(now time.Time) []byte {
 	if s.Young(now) {
 		return nil
 	}
-	if b == nil {
-		b = make([]byte, 0, 40)
-	}
+	b := make([]byte, 0, 40)
 	b = binary.AppendUvarint(b, s.Dev)
 	b = binary.AppendUvarint(b, s.Ino)
 	b = binary.AppendVarint(b, s.Size)
@@ -78,7 +76,7 @@ func (s *File) Settled() []byte {
 	if s.Changed.After(latest) {
 		latest = s.Changed
 	}
-	return s.Stamp(latest.Add(time.Hour), nil)
+	return s.Stamp(latest.Add(time.Hour))
 }
 
 // readSome calls f with the entries of an open directory, some at a time.
