@@ -155,6 +155,10 @@ func (s *siteDemand) Close() siteCurve {
 // something out.
 const asGood = 1.005
 
+// better is the loss at which the fastest pages are polled beside the manifest, relative to the lesser of polls and
+// manifest alone: the estimate for pages of a class together is not exact.
+const better = .97
+
 // choose replaces polls of the pages by polls of the manifest wherever their loss is less: the spending on
 // the site at a price, and the cost of outdated copies.
 func (s *siteDemand) choose(c *siteCurve) {
@@ -182,10 +186,13 @@ func (s *siteDemand) choose(c *siteCurve) {
 		a.add(1, polls.bins[i])
 		next, price := a, priceAt(float64(i))
 		least := asGood * (never + a.loss + price*a.spend)
-		for w, d := range ways {
+		for w, d := range slices.Backward(ways) { // the manifest alone is the last
 			sums[w].add(1, d.bins[i])
 			if loss := never + sums[w].loss + price*sums[w].spend; loss < least {
 				least, next, c.chosen[i] = loss, sums[w], uint8(w+1)
+			}
+			if w == len(ways)-1 {
+				least *= better
 			}
 		}
 		polls.bins[i] = next.less(now)

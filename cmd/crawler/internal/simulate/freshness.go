@@ -293,9 +293,6 @@ func printFreshness(env *command.Env, about string, rows []freshnessRow) error {
 
 // ofBound returns the score in percent of its bound, with the standard error of that if there are several seeds.
 func (r *freshnessRow) ofBound() string {
-	if !(r.Bound.Mean > 0) {
-		return "-"
-	}
 	of := spread{Mean: 100 * r.OfBound.Mean, Deviation: 100 * r.OfBound.Deviation / math.Sqrt(float64(len(r.Seeds)))}
 	return of.text(1)
 }

@@ -251,7 +251,7 @@ func TestSimulateMisuse(t *testing.T) {
 		{"freshness --policy hope", "--policy hope: unknown policy: -h lists them"},
 		{"freshness --budget .1,-2", "want numbers above 0"},
 		{"freshness --budget 1e7", "want at most 1000 requests"},
-		{"freshness --days 30", "--from 30: want 0 to 29"},
+		{"freshness --days 30 --from 30", "--from 30: want 0 to 29"},
 		{"freshness --pages 0", "--pages 0: want 1 to 10000000"},
 		{"freshness --tell tales", "--tell tales: want nothing, manifest"},
 		{"freshness --costs gold", "--costs gold: want requests or bytes"},
