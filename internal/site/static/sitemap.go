@@ -116,13 +116,6 @@ func (s *Sitemap) owns(name string) bool {
 
 var partName = regexp.MustCompile(`^-[0-9]{4,}\.xml(\.gz|\.zst)?$`)
 
-func (s *Sitemap) partExt() string {
-	if s.Gzip {
-		return ".xml.gz"
-	}
-	return ".xml"
-}
-
 // String names the output in messages.
 func (s *Sitemap) String() string { return "sitemap" }
 
