@@ -31,6 +31,7 @@ var elsewhere = map[string]map[string]string{
 	"docs/freshness.md": {
 		"crawler simulate freshness":                        "cmd/crawler/internal/simulate TestSimulateFreshness",
 		"crawler simulate freshness --chart freshness.html": "cmd/crawler/internal/simulate TestSimulateFreshness",
+		"crawler simulate freshness --trace mine.csv":       "cmd/crawler/internal/simulate TestFreshnessOfOnesOwnHistory",
 		"crawler simulate exponents":                        "cmd/crawler/internal/simulate TestSimulateExponents",
 		"crawler simulate feeds":                            "cmd/crawler/internal/simulate TestSimulateFeeds",
 		"crawler simulate paper":                            "cmd/crawler/internal/simulate TestSimulatePaper",
