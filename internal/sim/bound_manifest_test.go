@@ -125,7 +125,7 @@ func TestHotPageIsVisitedBetweenPolls(t *testing.T) {
 	for _, b := range []float64{.06, .1} {
 		bound, poll := sim.ManifestBound(w, sim.Costs{}, b).Fresh, sim.PollBound(w, freshness, sim.Costs{}, b).Fresh
 		for policy, least := range map[string]float64{"freshness-known": .985, "freshness": .975} {
-			const seeds = 6
+			const seeds = 3
 			mean := 0.
 			for seed := range uint64(seeds) {
 				mean += simulate(t, sim.Run{World: w, Policy: sim.MustPolicy(policy), Budget: b, Days: 400, From: 200, Seed: seed + 1}).Fresh / seeds
