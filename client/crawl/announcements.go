@@ -103,10 +103,11 @@ func (n *announcements) applyWithPages(source uint64, step *client.Step, by coll
 		return done, false, err
 	}
 	s := &collection.Step{Source: source, Step: *step, By: by, Options: o}
-	x := result{step: s}
+	x, begun := result{step: s}, false
 	if fetch {
 		n.work.add(1) // until they are being fetched: else there would be nothing to wait for
 		x.fetch = func() {
+			begun = true
 			for i := range list[:min(len(list), mostHasty)] {
 				n.queue.hasten(&list[i].page)
 			}
@@ -115,7 +116,11 @@ func (n *announcements) applyWithPages(source uint64, step *client.Step, by coll
 	} else {
 		s.Visits, x.busy = n.reader.delivered(list), len(list)
 	}
-	switch err := in.submit(n.work.ctx, x); {
+	err = in.submit(n.work.ctx, x)
+	if fetch && !begun { // nothing can be stored any more
+		n.work.add(-1)
+	}
+	switch {
 	case n.work.ctx.Err() != nil: // it may be stored or not
 		return done, true, nil
 	case err != nil:

@@ -139,7 +139,7 @@ func (r *revisits) replan(ctx context.Context) error {
 			}
 		}
 		switch planned := of.listens && !st.deaf; {
-		case st.sources.listens() && r.judge.BelievesAll(st.standing): // the interval of polls is kept in whole hours, so that few plans change the record
+		case st.sources.listens() && r.judge.BelievesAll(st.standing):
 			b.Manifest.Recall, b.Manifest.Planned = r.manifests.Recall(&b.Signal), planned
 			// In whole hours, so that it need not be written after every plan.
 			b.Manifest.Every = time.Duration(24*min(of.Every(plan.Price), 1)) * time.Hour
