@@ -33,6 +33,13 @@ func asNobody(f func()) {
 	f()
 }
 
+// openToNobody lets every user write to the docroot and beside it, and have temporary files, wherever those of the tests are.
+func (d *desk) openToNobody() {
+	d.t.Helper()
+	d.chmod(0o777, "../..", "..", ".")
+	d.t.Setenv("TMPDIR", d.dir)
+}
+
 func (d *desk) chmod(mode os.FileMode, names ...string) {
 	d.t.Helper()
 	for _, name := range names {
@@ -50,7 +57,7 @@ func TestUnreadableIsNamedAndStays(t *testing.T) {
 	if err := os.Symlink("closed/b.html", filepath.Join(d.root, "index.html")); err != nil {
 		t.Fatal(err)
 	}
-	d.chmod(0o777, "../..", "..", ".")
+	d.openToNobody()
 	d.runAsNobody(0, d.published()...)
 	// A file, a directory with another one in it, names that have a meaning in patterns, and a link into the directory.
 	closed := []string{"a.html", "closed", "it's/d.html", "we[i]rd*/e.html"}
@@ -108,7 +115,7 @@ func TestUnreadableIsNamedAndStays(t *testing.T) {
 // At most ten patterns are named, and how many more there are.
 func TestManyUnreadableFiles(t *testing.T) {
 	d := newDesk(t, "home.html")
-	d.chmod(0o777, "../..", "..", ".")
+	d.openToNobody()
 	for i := range 13 {
 		name := fmt.Sprintf("%02d.html", i)
 		d.write(name, name)

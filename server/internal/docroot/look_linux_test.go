@@ -15,7 +15,7 @@ import (
 // A directory that cannot be read does not count as empty.
 func TestUnreadableDirectoryIsNotEmpty(t *testing.T) {
 	d := newDisk(t, "a.html", "closed/b.html", "closed/deep/c.html", "d/e.html", "f.html")
-	for dir := d.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+	for _, dir := range []string{d.dir, filepath.Join(d.dir, ".."), filepath.Join(d.dir, "../..")} { // no further: what follows is not the test's
 		d.must(os.Chmod(dir, 0o755))
 	}
 	d.must(os.Chmod(d.path("closed"), 0))
