@@ -152,6 +152,7 @@ func (r *revisits) replan(ctx context.Context) error {
 		if st.Belief == nil || b != *st.Belief { // else its record need not be written
 			was := believed(st)
 			was.Manifest.Read = b.Manifest.Read // silence alone makes no visit earlier
+			was.Prior = b.Prior                 // which comes nearer with each plan: the next goes by this one
 			of.changed = b != was
 			r.sites.believes(st, b)
 		}

@@ -124,15 +124,17 @@ func (b *Block) open(key, raw []byte) error {
 	return nil
 }
 
-// Seek reads up to the Known of a page, and reports whether there is one.
+// Seek reads up to the Known of a page, and reports whether there is one. It goes on from the one before if that is in the same block.
 func (b *Block) Seek(urls *bbolt.Bucket, id frontier.PageID) (bool, error) {
 	key := blockKey(id)
-	raw := urls.Get(key[:])
-	if raw == nil {
-		return false, nil
-	}
-	if err := b.open(key[:], raw); err != nil {
-		return false, err
+	if b.ID == 0 || b.ID > id || b.d.Bad || blockKey(b.ID) != key {
+		raw := urls.Get(key[:])
+		if raw == nil {
+			return false, nil
+		}
+		if err := b.open(key[:], raw); err != nil {
+			return false, err
+		}
 	}
 	for b.ID < id {
 		if !b.next(&b.d) {
