@@ -7,7 +7,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/client/collection/internal/adjacency"
-	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/journal"
@@ -43,7 +42,7 @@ func (c *Collection) Original(p *Page) (o Page, ok bool, err error) {
 // Waiting returns all waiting entries, in order.
 func (c *Collection) Waiting() (list []frontier.Entry, err error) {
 	err = c.reading(func(tx *bbolt.Tx) error {
-		for e, err := range queue.Earliest(tx) {
+		for e, err := range c.stage.Later(tx, 0) {
 			if err != nil {
 				return err
 			}

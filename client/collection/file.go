@@ -21,11 +21,10 @@ import (
 var (
 	metaBucket    = []byte("meta")    // metaKey -> version, strategy, state of the contents
 	sitesBucket   = []byte("sites")   // site -> fields that seldom change
-	countsBucket  = []byte("counts")  // site -> counts
 	sourcesBucket = []byte("sources") // source -> source
 	namedBucket   = []byte("named")   // source, page -> whether it is doomed: pages that the source has named
 
-	allBuckets = [][]byte{metaBucket, urls.Bucket, queue.Pages, sitesBucket, countsBucket, sourcesBucket, namedBucket,
+	allBuckets = [][]byte{metaBucket, urls.Bucket, queue.Pages, sitesBucket, queue.Counts, sourcesBucket, namedBucket,
 		queue.Ready, queue.Log, queue.Waiting, adjacency.Links, queue.Digests, changes.Bucket}
 	metaKey = []byte("collection")
 )
@@ -33,9 +32,10 @@ var (
 const (
 	// formatVersion is raised when earlier programs cannot read what this one writes, or this one would
 	// misread what they wrote.
-	formatVersion = 4
+	formatVersion = 5
 
-	// formatFewer is the format of a state whose records lack the parts of format 4: speeds of sites, predictions of pages.
+	// formatFewer is the oldest format of a state whose records lack parts only: before 4 speeds of sites and predictions of
+	// pages, before 5 staged changes of the waiting bucket and of counts.
 	formatFewer = 3
 
 	// formatBefore is the format of a state whose log is a file of its own. A new state has it for a moment, until it has
@@ -115,10 +115,10 @@ func (o *opening) load() error {
 				return fmt.Errorf("state is %w: no %s", ErrDamaged, name)
 			}
 		}
-		if err := c.index.load(tx); err != nil {
+		if err := c.stage.Load(tx); err != nil {
 			return err
 		}
-		if err := c.stage.Load(tx); err != nil {
+		if err := c.index.load(tx, c.stage); err != nil {
 			return err
 		}
 		defer boltfile.ReleasePages(tx)
@@ -135,7 +135,7 @@ func (o *opening) load() error {
 		}
 		return o.loadCopy(tx)
 	})
-	if err == nil && c.sinks.format == formatFewer && !c.opts.ReadOnly {
+	if err == nil && c.sinks.format >= formatFewer && c.sinks.format < formatVersion && !c.opts.ReadOnly {
 		c.sinks.format = formatVersion
 		err = c.db.Update(func(tx *bbolt.Tx) error { return c.sinks.putMeta(tx, strategy) })
 	}

@@ -66,7 +66,7 @@ func (q queueStore) Promote(now int64, n int) ([]frontier.Entry, error) {
 	defer c.mu.Unlock()
 	var list []frontier.Entry
 	err := c.reading(func(tx *bbolt.Tx) error {
-		for e, err := range queue.Earliest(tx) {
+		for e, err := range c.stage.Later(tx, 0) {
 			if err != nil || e.At > now {
 				return err
 			}
@@ -102,7 +102,7 @@ func (q Queue) Waits(p *Page) (waits bool, err error) {
 		return true, nil
 	}
 	err = q.c.reading(func(tx *bbolt.Tx) error {
-		waits = queue.Waits(tx, e)
+		waits = q.c.stage.Waits(tx, e)
 		return nil
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (q Queue) Waits(p *Page) (waits bool, err error) {
 
 func (q queueStore) Next() (at int64, err error) {
 	err = q.c.reading(func(tx *bbolt.Tx) error {
-		at, err = queue.Next(tx)
+		at, err = q.c.stage.Next(tx)
 		return err
 	})
 	if err != nil {
@@ -171,8 +171,8 @@ func (o *opening) waitAnew() error {
 	var list []frontier.PageID
 	err := c.reading(func(tx *bbolt.Tx) error {
 		pages := c.view(tx)
-		for e, err := range queue.Latest(tx) {
-			if err != nil || e.At <= record.Milli(from) {
+		for e, err := range c.stage.Later(tx, record.Milli(from)) {
+			if err != nil {
 				return err
 			}
 			var p Page

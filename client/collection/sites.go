@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/internal/engine/fresh"
@@ -139,15 +140,15 @@ type index struct {
 	parts   map[string]int // number of URLs of each, see Options.Part
 }
 
-func (x *index) load(tx *bbolt.Tx) error {
-	counts := tx.Bucket(countsBucket)
+func (x *index) load(tx *bbolt.Tx, stage *queue.Stage) error {
+	counts := tx.Bucket(queue.Counts)
 	return tx.Bucket(sitesBucket).ForEach(func(k, v []byte) error {
 		s := &Site{ID: frontier.SiteID(len(x.sites) + 1)}
 		if string(k) != string(record.SiteKey(s.ID)) || !parseSite(v, s, codeSite) {
 			return record.Damaged(sitesBucket, k)
 		}
-		if raw := counts.Get(k); raw != nil && !parseSite(raw, s, codeCounts) {
-			return record.Damaged(countsBucket, k)
+		if raw := stage.Count(counts, k); raw != nil && !parseSite(raw, s, codeCounts) {
+			return record.Damaged(queue.Counts, k)
 		}
 		x.sites, x.names = append(x.sites, s), append(x.names, s.Origin)
 		x.origins[s.Origin] = s.ID
@@ -217,10 +218,10 @@ func (s *sites) of(origin string) *Site {
 	return site
 }
 
-// flush writes the changes.
-func (s *sites) flush(tx *bbolt.Tx) error {
-	slow, counts := tx.Bucket(sitesBucket), tx.Bucket(countsBucket)
-	slow.FillPercent, counts.FillPercent = ascending, ascending
+// flush writes the changes, those of the counts into a batch.
+func (s *sites) flush(tx *bbolt.Tx, to *queue.Batch) error {
+	slow := tx.Bucket(sitesBucket)
+	slow.FillPercent = ascending
 	for _, id := range slices.Sorted(maps.Keys(s.changed)) {
 		site, was := s.changed[id], &Site{ID: id}
 		if int(id) <= len(s.index.sites) {
@@ -232,9 +233,7 @@ func (s *sites) flush(tx *bbolt.Tx) error {
 			}
 		}
 		if raw := appendSite(site, codeCounts); !bytes.Equal(raw, appendSite(was, codeCounts)) {
-			if err := counts.Put(record.SiteKey(id), raw); err != nil {
-				return err
-			}
+			to.Count(id, raw)
 		}
 	}
 	return nil

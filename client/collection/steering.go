@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/engine/frontier"
@@ -43,7 +44,7 @@ func EditSteering(dir string, change func(text []byte, origins iter.Seq[string])
 				sites := index{origins: map[string]frontier.SiteID{}}
 				var damaged error
 				text, err = change(text, func(yield func(string) bool) {
-					if damaged = sites.load(tx); damaged == nil {
+					if damaged = sites.load(tx, queue.NewStage()); damaged == nil {
 						slices.Values(sites.names)(yield)
 					}
 				})

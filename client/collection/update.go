@@ -156,10 +156,10 @@ func (u *update) flush() error {
 			return err
 		}
 	}
-	if err := u.batch.Flush(u.pages.last, len(u.sites.origins), u.firsts.changed); err != nil {
+	if err := u.sites.flush(u.tx, u.batch); err != nil {
 		return err
 	}
-	return u.sites.flush(u.tx)
+	return u.batch.Flush(u.pages.last, len(u.sites.origins), u.firsts.changed)
 }
 
 // ascending is the fill of bbolt pages whose keys are written in order. bbolt's default, one half, is for

@@ -1,16 +1,14 @@
 // Package queue is the queue of pages to fetch, in two buckets of state.db: ready, ordered by site, rank (high to
 // low) and page; and waiting, ordered by time and page. Of a page it knows only the [frontier.Entry].
 //
-// Changes of the ready bucket, and of two other buckets whose keys come in as random an order, are held back in a
+// Changes of both, and of three other buckets whose keys come in as random an order, are held back in a
 // [Stage] until there are several for each page of the file.
 package queue
 
 import (
-	"bytes"
 	"encoding/binary"
 	"iter"
 	"math"
-	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -22,9 +20,10 @@ import (
 var (
 	Ready   = []byte("ready")   // site, rank, page -> at
 	Waiting = []byte("waiting") // at, page -> site, rank
-	Log     = []byte("log")     // number -> staged changes of ready, pages and digests
+	Log     = []byte("log")     // number -> staged changes of the others
 	Pages   = []byte("pages")   // page -> record
 	Digests = []byte("digests") // start of a digest -> page
+	Counts  = []byte("counts")  // site -> counts
 )
 
 const (
@@ -98,68 +97,69 @@ func parseWaiting(k, v []byte) (e frontier.Entry, ok bool) {
 	return e, true
 }
 
-// An op adds an entry to one of the buckets, or removes it.
-type op struct {
-	key  [12]byte
-	e    frontier.Entry
-	gone bool
-}
+// Waits reports whether an entry is in the waiting bucket. The caller has called RLock.
+func (s *Stage) Waits(tx *bbolt.Tx, e frontier.Entry) bool { return s.waits(tx.Bucket(Waiting), e) }
 
-// sortOps sorts operations by key. Where an entry keeps its key, its removal comes before its addition.
-func sortOps(ops []op) {
-	slices.SortFunc(ops, func(a, b op) int {
-		if c := bytes.Compare(a.key[:], b.key[:]); c != 0 || a.gone == b.gone {
-			return c
-		}
-		if a.gone {
-			return -1
-		}
-		return 1
-	})
-}
-
-// Waits reports whether an entry is in the waiting bucket.
-func Waits(tx *bbolt.Tx, e frontier.Entry) bool { return waits(tx.Bucket(Waiting), e) }
-
-func waits(waiting *bbolt.Bucket, e frontier.Entry) bool {
+func (s *Stage) waits(waiting *bbolt.Bucket, e frontier.Entry) bool {
+	if e.At <= 0 {
+		return false
+	}
+	x := stagedOf(e, false)
+	list := s.waiting.parts[s.waiting.part(&x)]
+	if i, ok := s.waiting.find(list, &x); ok {
+		return !list[i].gone
+	}
 	var key [waitingLen]byte
-	return e.At > 0 && waiting.Get(appendWaiting(key[:0], e)) != nil
+	return waiting.Get(appendWaiting(key[:0], e)) != nil
 }
 
-// Next returns when the next waiting entry is due, 0 if none waits.
-func Next(tx *bbolt.Tx) (at int64, err error) {
-	for e, err := range Earliest(tx) {
-		if err != nil || e.At > 0 {
-			return e.At, err
-		}
+// Next returns when the next waiting entry is due, 0 if none waits. The caller has called RLock.
+func (s *Stage) Next(tx *bbolt.Tx) (at int64, err error) {
+	for e, err := range s.Later(tx, 0) {
+		return e.At, err
 	}
 	return 0, nil
 }
 
-// Earliest yields the waiting entries, those that are due first before the others.
-func Earliest(tx *bbolt.Tx) iter.Seq2[frontier.Entry, error] {
-	cur := tx.Bucket(Waiting).Cursor()
-	return walk(cur.First, cur.Next)
-}
-
-// Latest yields the waiting entries, those that are due last before the others.
-func Latest(tx *bbolt.Tx) iter.Seq2[frontier.Entry, error] {
-	cur := tx.Bucket(Waiting).Cursor()
-	return walk(cur.Last, cur.Prev)
-}
-
-func walk(first, next func() (k, v []byte)) iter.Seq2[frontier.Entry, error] {
+// Later yields the waiting entries that are due later than a time, 0 for all, in the order of their times. The caller has called RLock.
+func (s *Stage) Later(tx *bbolt.Tx, than int64) iter.Seq2[frontier.Entry, error] {
 	return func(yield func(frontier.Entry, error) bool) {
-		for k, v := first(); k != nil; k, v = next() {
-			e, ok := parseWaiting(k, v)
-			if !ok {
-				yield(e, record.Damaged(Waiting, k))
-				return
+		first := staged{at: than + 1}
+		cur := tx.Bucket(Waiting).Cursor()
+		k, v := cur.Seek(appendWaiting(nil, first.entry()))
+		// stored yields the entries of the bucket before an entry, and its own, which the staged one overrides, not at all.
+		stored := func(before *staged) (more bool) {
+			for ; k != nil; k, v = cur.Next() {
+				e, ok := parseWaiting(k, v)
+				if !ok {
+					yield(e, record.Damaged(Waiting, k))
+					return false
+				}
+				x := stagedOf(e, false)
+				c := -1
+				if before != nil {
+					c = s.waiting.compare(&x, before)
+				}
+				if c > 0 {
+					return true
+				}
+				if c < 0 && !yield(e, nil) {
+					return false
+				}
 			}
-			if !yield(e, nil) {
-				return
+			return true
+		}
+		for part := range s.waiting.from(s.waiting.part(&first), 0) {
+			list := s.waiting.parts[part]
+			i, _ := s.waiting.find(list, &first) // of all parts but the first 0
+			list = list[i:]
+			for i := range list {
+				if x := &list[i]; !stored(x) || !x.gone && !yield(x.entry(), nil) {
+					return
+				}
 			}
 		}
+		stored(nil)
 	}
 }
 
@@ -168,7 +168,7 @@ func walk(first, next func() (k, v []byte)) iter.Seq2[frontier.Entry, error] {
 func (s *Stage) Head(tx *bbolt.Tx, site frontier.SiteID, after frontier.Entry, n int) ([]frontier.Entry, error) {
 	var list []frontier.Entry
 	after.Site, after.Rank = site, Sane(after.Rank)
-	held := s.after(site, after)
+	held := s.ready.after(stagedOf(after, false))
 	var buf [readyLen]byte
 	from := record.SiteKey(site)
 	if after.Page != 0 {
@@ -192,11 +192,11 @@ func (s *Stage) Head(tx *bbolt.Tx, site frontier.SiteID, after frontier.Entry, n
 			break
 		}
 		c := -1
-		x := staged{rank: rankKey(e.Rank), page: uint32(e.Page), at: e.At}
+		x := stagedOf(e, false)
 		if !ok {
 			c = 1
 		} else if len(held) > 0 {
-			c = x.compare(&held[0])
+			c = s.ready.compare(&x, &held[0])
 		}
 		if c <= 0 {
 			k, v = cur.Next()
@@ -205,7 +205,7 @@ func (s *Stage) Head(tx *bbolt.Tx, site frontier.SiteID, after frontier.Entry, n
 			x, held = held[0], held[1:]
 		}
 		if !x.gone {
-			list = append(list, x.entry(site))
+			list = append(list, x.entry())
 		}
 	}
 	return list, nil

@@ -28,9 +28,9 @@ func FuzzLog(f *testing.F) {
 // rewrite decodes the operations and one list of rows of a record, and encodes them again.
 func rewrite(body []byte) ([]byte, bool) {
 	d := &record.Decoder{B: body}
-	var ops []op
+	var ops []staged
 	var list []row
-	parseOps(d, func(o *op) { ops = append(ops, *o) })
+	parseOps(d, func(o staged) { ops = append(ops, o) })
 	parseRows(d, func(x row) { list = append(list, x) })
 	return appendRows(appendOps(nil, ops), list), !d.Bad && len(d.B) == 0
 }

@@ -58,15 +58,15 @@ func (r *rows) drop(parts []uint64) {
 
 // merge writes parts that have been staged long enough, or are full, into their bucket, and returns their
 // numbers. list is the next records to stage; last is the greatest possible part.
-func (r *rows) merge(b *bbolt.Bucket, appendKey func([]byte, uint64) []byte, list []row, hand *lap, last, seq uint64, over bool) ([]uint64, error) {
+func (r *rows) merge(b *bbolt.Bucket, appendKey func([]byte, uint64) []byte, list []row, hand *lap, last, seq uint64, over, hurry bool) ([]uint64, error) {
 	var merged []uint64
 	for _, x := range list {
 		if p := x.key >> r.shift; len(r.parts[p]) >= fullPart && (len(merged) == 0 || merged[len(merged)-1] != p) {
 			merged = append(merged, p)
 		}
 	}
-	if over {
-		quota := 2*len(list) + 64
+	if over || hurry {
+		quota := quota(r.n, len(list), hurry)
 		for ; quota > 0 && hand.at <= last; hand.at++ {
 			if n := len(r.parts[hand.at]); n > 0 {
 				merged = append(merged, hand.at)

@@ -1,8 +1,7 @@
 package queue
 
 import (
-	"cmp"
-	"slices"
+	"encoding/binary"
 	"sync"
 
 	"go.etcd.io/bbolt"
@@ -11,7 +10,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
-// A Stage holds back changes of three buckets until there are several for each page of the file that they
+// A Stage holds back changes of five buckets until there are several for each page of the file that they
 // change: pages of many sites are found and visited at once, and writing one page of the file for each would
 // be most of the cost of a commit. Staged changes are in memory, and, in the order in which they came, in
 // the log bucket, from which the stage is rebuilt when the collection is opened. It has one writer and many readers.
@@ -20,10 +19,11 @@ import (
 // needed until all hands have passed its changes.
 type Stage struct {
 	mu      sync.RWMutex
-	sites   map[frontier.SiteID][]staged // changes of the ready bucket
-	n       int                          // of them
-	pages   rows                         // of the pages bucket, by page
-	digests rows                         // of the digests bucket
+	ready   entries // changes of the ready bucket, by site
+	waiting entries // of the waiting bucket, by time
+	pages   rows    // of the pages bucket, by page
+	digests rows    // of the digests bucket
+	counts  rows    // of the counts bucket, by site
 
 	// Only the writer uses the fields below.
 	hands hands
@@ -33,15 +33,15 @@ type Stage struct {
 
 // hands is how far the log is merged.
 type hands struct {
-	laps   [3]lap // of ready, pages and digests
+	laps   [5]lap // of ready, waiting, pages, digests and counts
 	first  uint64 // of the first record of the log
 	logged int    // approximate bytes in the log
 }
 
 // NewStage returns an empty stage.
 func NewStage() *Stage {
-	return &Stage{sites: map[frontier.SiteID][]staged{}, seq: 1, hands: hands{first: 1},
-		pages: rows{shift: 10}, digests: rows{shift: 52}}
+	return &Stage{ready: entries{parts: map[uint64][]staged{}}, waiting: entries{parts: map[uint64][]staged{}, byTime: true},
+		pages: rows{shift: 10}, digests: rows{shift: 52}, counts: rows{shift: 8}, seq: 1, hands: hands{first: 1}}
 }
 
 // A lap is the position of a hand, and the number of the next record of the log when it came round last.
@@ -53,129 +53,43 @@ type lap struct {
 
 func (l *lap) round(seq uint64) { l.at, l.seen, l.last = 0, l.last, seq }
 
-// A staged is an entry that is not in the bucket yet, or, with gone, one to be removed from it.
-type staged struct {
-	rank uint32 // rankKey
-	page uint32
-	at   int64
-	gone bool
-	over bool // the bucket may have an entry of that key too
+// floor returns the number of the first record of the log that is still needed, as the hands stand.
+func (s *Stage) floor(h *hands) uint64 {
+	floor := s.seq
+	for i, n := range []int{s.ready.n, s.waiting.n, s.pages.n, s.digests.n, s.counts.n} {
+		if n > 0 {
+			floor = min(floor, h.laps[i].seen)
+		}
+	}
+	return floor
+}
+
+// quota returns how many of n staged changes a hand passes in a transaction that makes some more: it keeps up with them, and comes
+// round soon if it must hurry.
+func quota(n, more int, hurry bool) int {
+	if hurry {
+		return max(n/16, 2*more+64)
+	}
+	return 2*more + 64
 }
 
 const (
 	leastStage = 20_000
 	mostStage  = 500_000
-	bigStage   = 4096 // of one site: these are neighbours in the bucket, and are merged at once
 )
 
-func (a *staged) compare(b *staged) int {
-	if c := cmp.Compare(a.rank, b.rank); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.page, b.page)
-}
-
-func stagedOf(o *op) staged {
-	return staged{rank: rankKey(o.e.Rank), page: uint32(o.e.Page), at: o.e.At, gone: o.gone}
-}
-
-func (s *staged) entry(site frontier.SiteID) frontier.Entry {
-	return frontier.Entry{Page: frontier.PageID(s.page), Site: site, Rank: keyRank(s.rank), At: s.at}
-}
-
-// change returns the staged entries of a site after operations, which are sorted by key.
-func change(list []staged, ops []op) []staged {
-	out := make([]staged, 0, len(list)+len(ops))
-	for len(list) > 0 || len(ops) > 0 {
-		if len(ops) == 0 {
-			return append(out, list...)
-		}
-		x := stagedOf(&ops[0])
-		if len(list) > 0 {
-			if c := list[0].compare(&x); c < 0 {
-				out, list = append(out, list[0]), list[1:]
-				continue
-			} else if c == 0 { // the operation applies to this entry
-				out, list = append(out, list[0]), list[1:]
-			}
-		}
-		ops = ops[1:]
-		last := len(out) - 1
-		is := last >= 0 && out[last].compare(&x) == 0
-		switch {
-		case !is: // if gone, it is in the bucket
-			out = append(out, x)
-		case x.gone && !out[last].gone && !out[last].over:
-			out = out[:last]
-		case x.gone:
-			out[last] = x
-		default:
-			x.over = out[last].gone || out[last].over
-			out[last] = x
-		}
-	}
-	return out
-}
-
-// bySite calls f with the operations of each site.
-func bySite(ops []op, f func(frontier.SiteID, []op)) {
-	for len(ops) > 0 {
-		n := 1
-		for n < len(ops) && ops[n].e.Site == ops[0].e.Site {
-			n++
-		}
-		f(ops[0].e.Site, ops[:n])
-		ops = ops[n:]
-	}
-}
-
-// after returns the staged entries of a site after an entry. The caller holds mu.
-func (s *Stage) after(site frontier.SiteID, after frontier.Entry) []staged {
-	list := s.sites[site]
-	if after.Page == 0 {
-		return list
-	}
-	at := staged{rank: rankKey(Sane(after.Rank)), page: uint32(after.Page)}
-	i, found := slices.BinarySearchFunc(list, at, func(a, b staged) int { return a.compare(&b) })
-	if found {
-		i++
-	}
-	return list[i:]
-}
-
-// most returns the number of staged entries of the queue above which some are merged, in a collection with so
-// many pages. Of page records and of digests, half as many may be staged.
+// most returns the number of staged entries of each bucket of the queue above which some are merged, in a collection with so
+// many pages. Of page records, digests and counts, half as many may be staged.
 func (s *Stage) most(pages frontier.PageID) int {
 	if s.limit > 0 {
 		return s.limit
 	}
-	return min(max(int(pages)/20, leastStage), mostStage)
+	return min(max(int(pages)/8, leastStage), mostStage)
 }
 
 // each is how many bytes of page records may be staged for each such record, and of the log, which holds
 // them too, for each change.
 const each = 100
-
-// big returns how many staged changes of one site are merged at once.
-func (s *Stage) big() int {
-	if s.limit > 0 {
-		return s.limit / 2
-	}
-	return bigStage
-}
-
-func (s *Stage) change(ops []op) {
-	bySite(ops, func(site frontier.SiteID, ops []op) {
-		old := s.sites[site]
-		list := change(old, ops)
-		s.n += len(list) - len(old)
-		if len(list) == 0 {
-			delete(s.sites, site)
-		} else {
-			s.sites[site] = list
-		}
-	})
-}
 
 // RLock makes the stage stay as it is until RUnlock is called: merged entries leave it only after a reader's
 // transaction.
@@ -205,6 +119,14 @@ func (s *Stage) Digest(digests *bbolt.Bucket, key uint64) frontier.PageID {
 		return 0
 	}
 	return record.KeyPage(raw)
+}
+
+// Count returns the record of a site's counts, nil if it has none. The collection is being opened.
+func (s *Stage) Count(counts *bbolt.Bucket, site []byte) []byte {
+	if raw := s.counts.get(uint64(binary.BigEndian.Uint32(site))); raw != nil {
+		return raw
+	}
+	return counts.Get(site)
 }
 
 // HoldBack sets how many changes of each kind are staged, in place of a number that depends on that of the pages.
