@@ -16,6 +16,7 @@
 //	7  feeds (real ones: -data)
 //	8  speed and size
 //	9  a plan for the pages of a collection, on disk
+//	10 sites that fall silent
 //
 // The exit code is 1 if a goal is missed.
 package main
@@ -66,6 +67,7 @@ var items = []struct {
 	{7, "feeds", (*bench).feeds},
 	{8, "speed and size", (*bench).speed},
 	{9, "plan from a collection", (*bench).replan},
+	{10, "sites that fall silent", (*bench).silences},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

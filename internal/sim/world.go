@@ -96,7 +96,13 @@ type Page struct {
 	Trace []float64
 
 	Bytes float64 // length; 0 means pageSize
+
+	Directory uint8   // as in fresh.Page: sites may be silent about one of them
+	Unsaid    float64 // day from which its site announces nothing of it; 0 means never
 }
+
+// unsaid reports whether the page's site announces nothing of it at a time.
+func (p *Page) unsaid(at float64) bool { return p.Unsaid > 0 && at >= p.Unsaid }
 
 // Shares of the visits: every page's the same, in proportion to its rate, or to its weight.
 func evenly(*Page) float64     { return 1 }
