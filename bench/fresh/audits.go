@@ -24,12 +24,13 @@ const fallsSilent = 60
 func (s *silence) world(seed uint64, until float64) *sim.World {
 	w := sim.Web{Pages: s.n + s.rest, Sites: 1, Seed: seed}.World()
 	w.Sites = []sim.Site{s.site, {}}
+	for d := range w.Sites[0].Unsaid {
+		w.Sites[0].Unsaid[d] = until
+	}
 	for i := range w.Pages {
-		p := &w.Pages[i]
-		if p.Unsaid = until; (i+1)*s.rest/(s.n+s.rest) > i*s.rest/(s.n+s.rest) {
-			p.Site, p.Unsaid = 1, 0
+		if (i+1)*s.rest/(s.n+s.rest) > i*s.rest/(s.n+s.rest) {
+			w.Pages[i].Site = 1
 		}
-		p.Directory = uint8(i % 7)
 	}
 	return w
 }
@@ -73,7 +74,9 @@ func (b *bench) silence(ctx context.Context, s *silence) error {
 			if err != nil {
 				return 0, 0, err
 			}
-			r, err := sim.Simulate(ctx, sim.Run{World: s.world(seed, until), Policy: p, Budget: s.budget, Days: math.Ceil(to), From: fallsSilent / 2, Seed: seed, Of: 1})
+			w := s.world(seed, until)
+			r, err := sim.Simulate(ctx, sim.Run{World: w, Policy: p, Budget: s.budget, Days: math.Ceil(to), From: fallsSilent / 2, Seed: seed,
+				Of: func(page int) bool { return w.Pages[page].Site == 0 }})
 			if err != nil {
 				return 0, 0, err
 			}

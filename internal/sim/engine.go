@@ -32,8 +32,8 @@ func newEngine(r *Run) (e *engine, err error) {
 	}
 	e.learner, _ = e.rule.(*learning)
 	for i := range r.World.Pages {
-		if p := &r.World.Pages[i]; r.Of == 0 || p.Site == r.Of-1 {
-			e.scored += p.Weight
+		if r.Of == nil || r.Of(i) {
+			e.scored += r.World.Pages[i].Weight
 		}
 	}
 	e.agenda, err = newAgenda()
@@ -162,8 +162,8 @@ func (e *engine) visit(i int, planned bool) {
 
 // wrong scores a period in which the copy of a page was wrong.
 func (e *engine) wrong(i int, from, to float64) {
-	if is := &e.world.Pages[i]; e.run.Of == 0 || is.Site == e.run.Of-1 {
-		e.ledger.wrong(is.Weight/e.scored, from, to)
+	if e.run.Of == nil || e.run.Of(i) {
+		e.ledger.wrong(e.world.Pages[i].Weight/e.scored, from, to)
 	}
 }
 

@@ -17,8 +17,8 @@ type Run struct {
 	Seed   uint64  // of the random events; the same for all policies that are compared
 	Costs  Costs   // of each action; the zero value counts requests
 
-	// Of limits the scores to the pages of one site, by its index plus one. 0 means all pages.
-	Of int
+	// Of, if not nil, limits the scores to the pages for which it is true.
+	Of func(page int) bool
 
 	// Bound asks for the bound as well, which may take longer than the run.
 	Bound bool

@@ -34,7 +34,7 @@ func newView(r *Run) *view {
 		for _, i := range pages {
 			is := &w.Pages[i]
 			v.pages[i] = fresh.Page{History: fresh.History{}.Visit(start, false, time.Time{}),
-				Importance: is.Weight, Length: int64(is.Bytes), Site: &x.Site, Listed: x.polled, Directory: is.Directory}
+				Importance: is.Weight, Length: int64(is.Bytes), Site: &x.Site, Listed: x.polled, Directory: uint8(int(i) % len(w.Sites[s].Unsaid))}
 		}
 	}
 	return v

@@ -28,6 +28,15 @@ type Site struct {
 
 	Lag   float64 // from a change to its notice, in days
 	Flood float64 // false notices per page and day
+
+	// Unsaid are the days from which it announces nothing of the pages of each directory; 0 means never. Pages are in the directories in turn.
+	Unsaid [7]float64
+}
+
+// unsaid reports whether a site announces nothing of page i at a time.
+func (s *Site) unsaid(i int, at float64) bool {
+	from := s.Unsaid[i%len(s.Unsaid)]
+	return from > 0 && at >= from
 }
 
 // Silent reports whether a site neither pushes nor has a manifest.
@@ -96,13 +105,7 @@ type Page struct {
 	Trace []float64
 
 	Bytes float64 // length; 0 means pageSize
-
-	Directory uint8   // as in fresh.Page: sites may be silent about one of them
-	Unsaid    float64 // day from which its site announces nothing of it; 0 means never
 }
-
-// unsaid reports whether the page's site announces nothing of it at a time.
-func (p *Page) unsaid(at float64) bool { return p.Unsaid > 0 && at >= p.Unsaid }
 
 // Shares of the visits: every page's the same, in proportion to its rate, or to its weight.
 func evenly(*Page) float64     { return 1 }

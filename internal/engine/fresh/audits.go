@@ -38,11 +38,11 @@ type untold [5]float32
 // site that is not what it was, for which a directory is taken to be like its site, and a site like any. So what a site was
 // for long is soon forgotten (a Bayesian test of a change at an unknown time, Shiryaev 1963).
 var (
-	untoldShares = untold{1 - mostRecall, .03, .1, .3, 1}
-	unaudited    = untold{.6, .1, .1, .1, .1}
+	untoldShares = untold{1 - mostRecall, .03, .1, .3, 1} // audits do not tell the first from none
+	unaudited    = untold{.9, .025, .025, .025, .025}
 )
 
-const surprises = 500
+const surprises = 125
 
 // recall is the expected share of changes that are announced.
 func (u untold) recall() float64 {
@@ -50,8 +50,8 @@ func (u untold) recall() float64 {
 		return 1
 	}
 	sum := 0.
-	for k, share := range u {
-		sum += float64(share * untoldShares[k])
+	for k, share := range u[1:] {
+		sum += float64(share * untoldShares[1+k])
 	}
 	return max(0, 1-sum)
 }
@@ -108,6 +108,15 @@ func (s *Site) Audited(p *Page, at time.Time, changed bool) {
 	site.audit(&post, quiet, last, changed, unaudited)
 	a[source+1+int(p.Directory%directories)].audit(&post, quiet, last, changed, likely)
 	s.Audits = &a
+	s.limitRecall()
+}
+
+// limitRecall limits the recall of the site's notices by what audits of all its pages have shown. Of a site that has never sent a notice,
+// silence says nothing.
+func (s *Site) limitRecall() {
+	if s.Audits != nil && s.Signal != (Signal{}) {
+		s.Signal.audited = float32(1 - s.Audits[pushed].recall())
+	}
 }
 
 // source is the source of a page's notices, if its silence says something.
@@ -145,17 +154,9 @@ func (p *Page) Heeded() bool {
 func (p *Page) signal() Signal {
 	s := p.Site.Signal
 	if s != (Signal{}) {
-		s.Audited = float32(1 - p.proven(pushed, 1))
+		s.audited = float32(1 - p.proven(pushed, 1))
 	}
 	return s
-}
-
-// Recall is the expected share of all changes of a site that it announces as they happen.
-func (s *Site) Recall() float64 {
-	if s.Audits == nil {
-		return s.Signal.Recall()
-	}
-	return min(s.Signal.Recall(), s.Audits[pushed].recall())
 }
 
 // unheard is the page as if its site had announced nothing since the last visit: what visits alone have shown.

@@ -149,6 +149,7 @@ func ParseSite(b []byte) (s Site, err error) {
 			}
 		}
 	}
+	s.limitRecall()
 	return s, nil
 }
 

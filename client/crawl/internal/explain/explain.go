@@ -131,7 +131,7 @@ func Signals(col *collection.Collection, p *collection.Page, site *collection.Si
 			if b.Tells {
 				tells = "publishes its changes"
 			}
-			list = append(list, fmt.Sprintf("its site %s; its announcements are right in %.0f of 100 cases, and cover %.0f of 100 changes", tells, right, 100*b.Recall()))
+			list = append(list, fmt.Sprintf("its site %s; its announcements are right in %.0f of 100 cases, and cover %.0f of 100 changes", tells, right, 100*b.Signal.Recall()))
 		}
 	}
 	if p.Unstable != collection.Stable {
