@@ -62,12 +62,12 @@ import (
 // port of a site, and for options that stand before a command. Direct dependencies by one for gonum, which only tests import: it is their oracle; by two for nats.go, and for its
 // server, which only tests import.
 var ceilings = map[string]int{
-	"wide structs":        4,
+	"wide structs":        5,
 	"methods of a type":   40,
-	"lines of a package":  6_575,
-	"exported names":      2_345,
+	"lines of a package":  6_580,
+	"exported names":      2_349,
 	"public names":        525,
-	"tokens":              852_000,
+	"tokens":              853_400,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
