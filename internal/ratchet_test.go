@@ -27,12 +27,12 @@ import (
 // since by setup and reports on the side of the site, by simulators, the census and the live pages on the side of the
 // crawler, and by manifests in parts. Of the dependencies only tests import gonum, their oracle, and nats-server.
 var ceilings = map[string]int{
-	"wide structs":        4,
+	"wide structs":        5,
 	"methods of a type":   40,
-	"lines of a package":  6_575,
-	"exported names":      2_345,
+	"lines of a package":  6_580,
+	"exported names":      2_349,
 	"public names":        525,
-	"tokens":              852_000,
+	"tokens":              853_400,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
