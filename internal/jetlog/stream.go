@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,6 +27,9 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
+
+// ErrUnsafe is wrapped by the error for a stream, or servers, that may lose what they have acknowledged.
+var ErrUnsafe = errors.New("NATS may lose changes that it has acknowledged")
 
 // ErrFenced is returned by [Log.Tell] when another writer has gone on with the stream: this one can tell nothing any more.
 var ErrFenced = errors.New("another writer has gone on with the log")
@@ -44,35 +48,75 @@ const (
 
 // A Stream is the stream of one site.
 type Stream struct {
-	nc     *nats.Conn
-	js     jetstream.JetStream
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	name    string
+	options Options
+
+	mu     sync.Mutex // guards stream
 	stream jetstream.Stream
-	name   string
 }
 
-// Options says what a stream is like.
+// Options says what a stream is like. Of one that exists they change nothing.
 type Options struct {
-	Name     string // of the stream: letters, digits, '-' and '_'
-	Replicas int    // on how many servers each message is stored; zero means one
+	Name string // of the stream: letters, digits, '-' and '_'
+
+	// Replicas is on how many servers each message is stored. Zero means three in a cluster of servers, and one otherwise.
+	Replicas int
 
 	// MaxChanges bounds the changes kept. Zero means 1,000,000.
 	MaxChanges int
+
+	// Reader says that this program only reads. Then the stream is opened when it is first needed, and never created.
+	Reader bool
 }
 
-// Open opens or creates a stream by a connection, which stays the caller's. All programs of a site open it with the same Options.
+// Open opens a stream by a connection, which stays the caller's, or creates it. All programs of a site open it with the same name.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
-	s := &Stream{nc: nc, name: o.Name}
+	s := &Stream{nc: nc, name: o.Name, options: o}
 	var err error
-	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(patience)); err == nil {
-		s.stream, err = s.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-			Name: o.Name, Subjects: []string{o.Name}, Storage: jetstream.FileStorage, Replicas: max(o.Replicas, 1),
-			MaxMsgs: int64(cmp.Or(o.MaxChanges, 1_000_000)), Discard: jetstream.DiscardOld, AllowAtomicPublish: true,
-		})
+	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(patience)); err == nil && !o.Reader {
+		_, err = s.open(ctx)
 	}
 	if err != nil {
 		return nil, s.fail("open", err)
 	}
 	return s, nil
+}
+
+// open returns the stream, which it opens or creates at the first call that succeeds.
+func (s *Stream) open(ctx context.Context) (jetstream.Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream != nil {
+		return s.stream, nil
+	}
+	stream, err := s.js.Stream(ctx, s.name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && !s.options.Reader {
+		stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: s.name, Subjects: []string{s.name}, Storage: jetstream.FileStorage, Replicas: s.replicas(),
+			MaxMsgs: int64(cmp.Or(s.options.MaxChanges, 1_000_000)), Discard: jetstream.DiscardOld, AllowAtomicPublish: true,
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c := &stream.CachedInfo().Config; c.Storage != jetstream.FileStorage || !c.AllowAtomicPublish || c.PersistMode == jetstream.AsyncPersistMode {
+		return nil, fmt.Errorf("%w: want storage file, allow_atomic and the default persist_mode; delete the stream, and it is created so", ErrUnsafe)
+	}
+	s.stream = stream
+	return stream, nil
+}
+
+// replicas returns on how many servers what is created is stored.
+func (s *Stream) replicas() int {
+	if s.options.Replicas > 0 {
+		return s.options.Replicas
+	}
+	if s.nc.ConnectedClusterName() != "" {
+		return 3
+	}
+	return 1
 }
 
 func (s *Stream) fail(op string, err error) error {
@@ -137,24 +181,56 @@ func placeOf(number uint64, h nats.Header, data []byte) (place, error) {
 	return place{origin: o, number: number, writer: h.Get(writerHeader), data: data}, nil
 }
 
+// Head asks the leader of the stream for the cursor of what was told last. It is the zero Cursor of a stream without messages.
+func (s *Stream) Head(ctx context.Context) (protocol.Cursor, error) {
+	last, err := s.last(ctx)
+	return last.head(), err
+}
+
 // last asks the leader of the stream for its newest message.
 func (s *Stream) last(ctx context.Context) (place, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	m, err := s.stream.GetLastMsgForSubject(ctx, s.name)
 	var p place
+	stream, err := s.open(ctx)
+	if err != nil {
+		return p, s.fail("open", err)
+	}
+	m, err := stream.GetLastMsgForSubject(ctx, s.name)
 	if err == nil {
 		p, err = placeOf(m.Sequence, m.Header, m.Data)
 	} else if errors.Is(err, jetstream.ErrMsgNotFound) {
 		var info *jetstream.StreamInfo
-		if info, err = s.stream.Info(ctx); err == nil {
+		if info, err = stream.Info(ctx); err == nil {
 			p.number = info.State.LastSeq
 		}
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // it was deleted
+		s.mu.Lock()
+		s.stream = nil
+		s.mu.Unlock()
 	}
 	if err != nil {
 		return place{}, s.fail("read the end of", err)
 	}
 	return p, nil
+}
+
+// message returns the record of one message, and false if the stream does not have it any more.
+func (s *Stream) message(ctx context.Context, number uint64) ([]byte, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stream, err := s.open(ctx)
+	if err != nil {
+		return nil, false, s.fail("open", err)
+	}
+	m, err := stream.GetMsg(ctx, number)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, false, nil
+	} else if err != nil {
+		return nil, false, s.fail("read", err)
+	}
+	return m.Data, true, nil
 }
 
 // A writer appends to a stream, after a message that it knows to be the last one.
