@@ -29,7 +29,15 @@ func adminHandler(ctx context.Context, s *sitePage, guard *admin.Guard) http.Han
 		if !status.Whole || status.MassHeld || status.Error != "" || s.forms.Evidence != nil && s.forms.Evidence.Status().Mass {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		json.NewEncoder(w).Encode(status)
+		says := struct {
+			server.Status
+			Log *logHealth `json:"log,omitempty"`
+		}{Status: status}
+		if s.told != nil {
+			says.Log = &logHealth{Role: "writer", Here: s.told.log.Head()}
+			says.Log.ask(r.Context(), s.told.stream)
+		}
+		json.NewEncoder(w).Encode(says)
 	})
 	page, guarded := s.page(ctx.Done()), http.NewServeMux()
 	guarded.Handle("GET /{$}", page)

@@ -143,7 +143,7 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, pullOnly bool,
 	}()
 	r := newReplica(d.site.Base, d.site.State, journal, stream, true, env.Log)
 	err = d.serveCopy(ctx, "standby", r, pullOnly, func(ctx context.Context) error {
-		lease := stream.Lease(hostAndProcess())
+		lease := stream.Lease(hostAndProcess(), max(pause.AtMost(jetlog.LeaseTime, d.site.Hurry), time.Second))
 		if err := lease.Acquire(ctx); err != nil {
 			return nil
 		}

@@ -250,7 +250,7 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 	}
 	own("doors", func() error { return serve(ctx, doors, t.doors(f.doors(n, d.site.Base), d.site.Base), n.Close) })
 	if adminListener != nil {
-		page := &sitePage{base: d.site.Base, journal: journal, publisher: p, notifier: n, forms: f, senders: &t, rules: rules, holder: holder}
+		page := &sitePage{base: d.site.Base, journal: journal, publisher: p, notifier: n, forms: f, senders: &t, rules: rules, holder: holder, told: w}
 		if logs := d.site.AccessLogs(); len(logs) > 0 {
 			page.costs = &crawlerCosts{logs: logs, log: env.Log, sitemap: slices.ContainsFunc(p.Outputs, func(o server.Output) bool {
 				_, is := o.(*static.Sitemap)

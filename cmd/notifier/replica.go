@@ -183,7 +183,7 @@ func (r *replica) admin(role string, n *doors.Notifier) http.Handler {
 		if health.Here.IsZero() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		json.NewEncoder(w).Encode(health)
+		json.NewEncoder(w).Encode(map[string]logHealth{"log": health})
 	})
 	return mux
 }

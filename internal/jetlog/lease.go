@@ -12,8 +12,8 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// leaseTime is how long a lease lasts that is not renewed.
-const leaseTime = 5 * time.Second
+// LeaseTime is how long a lease lasts, by default, that is not renewed.
+const LeaseTime = 5 * time.Second
 
 // ErrLeaseLost is returned by [Lease.Keep] once another program has the lease.
 var ErrLeaseLost = errors.New("another notifier writes the log now")
@@ -23,13 +23,15 @@ var ErrLeaseLost = errors.New("another notifier writes the log now")
 type Lease struct {
 	stream   *Stream
 	name     string // of who asks
+	lasts    time.Duration
 	kv       jetstream.KeyValue
 	revision uint64
 }
 
-// Lease returns a lease of the stream, which has to be acquired. The name says to people who has it.
-func (s *Stream) Lease(name string) *Lease {
-	return &Lease{stream: s, name: name + " " + rand.Text()}
+// Lease returns a lease of the stream, which has to be acquired, and ends when it has not been renewed for a while, the same
+// for all. The name says to people who has it.
+func (s *Stream) Lease(name string, lasts time.Duration) *Lease {
+	return &Lease{stream: s, name: name + " " + rand.Text(), lasts: lasts}
 }
 
 const leaseKey = "writer"
@@ -51,7 +53,7 @@ func (l *Lease) create(ctx context.Context) (err error) {
 	defer cancel()
 	if l.kv == nil {
 		l.kv, err = l.stream.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: l.stream.name + "-lease",
-			TTL: leaseTime, Replicas: l.stream.replicas(), Storage: jetstream.FileStorage})
+			TTL: l.lasts, Replicas: l.stream.replicas(), Storage: jetstream.FileStorage})
 		if err != nil {
 			l.kv = nil
 			return err
@@ -64,7 +66,7 @@ func (l *Lease) create(ctx context.Context) (err error) {
 // Keep renews the lease until ctx ends, and then gives it back; or until another program has it: ErrLeaseLost. While NATS
 // is away nobody can have it.
 func (l *Lease) Keep(ctx context.Context) error {
-	for pause.For(ctx, leaseTime/4) {
+	for pause.For(ctx, l.lasts/4) {
 		renew, cancel := context.WithTimeout(ctx, patience)
 		revision, err := l.kv.Update(renew, leaseKey, []byte(l.name), l.revision)
 		cancel()
