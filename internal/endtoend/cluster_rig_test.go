@@ -97,7 +97,7 @@ func newClusterOfDoors(t *testing.T) *cluster {
 		if strings.HasPrefix(name, "door") {
 			m.args = append(m.args, "--door")
 		} else {
-			m.args = append(m.args, "--docroot", c.root, "--no-self-check")
+			m.args = append(m.args, "--docroot", c.root, "--no-self-check", "--ask-rate", "0")
 		}
 		c.members = append(c.members, m)
 	}

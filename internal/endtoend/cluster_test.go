@@ -138,6 +138,11 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		t.Errorf("%d cursors of the crawler were refused", n)
 	}
 	c.until("the manifest is the same everywhere", func() bool {
+		for _, m := range c.members {
+			_, h, _, _ := m.get("/robots.rdf")
+			fmt.Println("DEBUG", m.name, h.Get("Etag"), h.Get("Last-Modified"), m.head(), end)
+		}
+		time.Sleep(3*time.Second)
 		_, header, want, err := writer.get("/robots.rdf")
 		for _, m := range c.members {
 			_, h, body, merr := m.get("/robots.rdf")

@@ -33,8 +33,25 @@ const main = "manifest"
 // writtenKey is the metadata of an object with its file's mtime.
 const writtenKey = "written"
 
-// fileTime bounds how long one file may take to travel.
-const fileTime = 5 * time.Minute
+// A moving is a file that travels. Once nothing of it has moved for twice patience its context ends: what carries it does not
+// return from some failures of a server.
+type moving struct {
+	io.Reader
+	late *time.Timer
+}
+
+func move(ctx context.Context) (context.Context, *moving) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, &moving{late: time.AfterFunc(2*patience, cancel)}
+}
+
+func (m *moving) Read(b []byte) (int, error) {
+	m.late.Reset(2 * patience)
+	return m.Reader.Read(b)
+}
+
+// end ends the context.
+func (m *moving) end() { m.late.Reset(0) }
 
 func (f *Files) open(ctx context.Context) (err error) {
 	if f.store != nil {
@@ -101,8 +118,8 @@ func (f *Files) Store(ctx context.Context, file, dir string) error {
 
 // put stores a file, unless the object has the same bytes and time.
 func (f *Files) put(ctx context.Context, name string, r *os.File, is *jetstream.ObjectInfo) error {
-	ctx, cancel := context.WithTimeout(ctx, fileTime)
-	defer cancel()
+	ctx, file := move(ctx)
+	defer file.end()
 	info, err := r.Stat()
 	if err != nil {
 		return err
@@ -120,7 +137,8 @@ func (f *Files) put(ctx context.Context, name string, r *os.File, is *jetstream.
 			return err
 		}
 	}
-	if _, err = f.store.Put(ctx, jetstream.ObjectMeta{Name: name, Metadata: map[string]string{writtenKey: written}}, r); err != nil {
+	file.Reader = r
+	if _, err = f.store.Put(ctx, jetstream.ObjectMeta{Name: name, Metadata: map[string]string{writtenKey: written}}, file); err != nil {
 		return f.stream.fail("store "+name+" for", err)
 	}
 	return nil
@@ -214,8 +232,8 @@ func (f *Files) Sweep(ctx context.Context, dir string) error {
 
 // get writes an object to a file, whole, and returns its version.
 func (f *Files) get(ctx context.Context, name, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, fileTime)
-	defer cancel()
+	ctx, file := move(ctx)
+	defer file.end()
 	o, err := f.store.Get(ctx, name)
 	if err != nil {
 		return "", f.stream.fail("fetch "+name+" of", err)
@@ -230,7 +248,8 @@ func (f *Files) get(ctx context.Context, name, path string) (string, error) {
 		return "", err
 	}
 	defer os.Remove(tmp.Name())
-	_, err = io.Copy(tmp, o) // it checks the digest at the end
+	file.Reader = o
+	_, err = io.Copy(tmp, file) // it checks the digest at the end
 	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
 		return "", f.stream.fail("fetch "+name+" of", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -37,9 +38,10 @@ type Log struct {
 
 	Logger *slog.Logger
 
-	mu   sync.Mutex // guards the fields below
-	told protocol.Cursor
-	wake chan struct{} // closed and replaced when told changes
+	mu    sync.Mutex // guards the fields below
+	told  protocol.Cursor
+	floor protocol.Cursor // of the stream, when it was asked last
+	wake  chan struct{}   // closed and replaced when told changes
 }
 
 var _ protocol.Log = (*Log)(nil)
@@ -73,12 +75,19 @@ func (l *Log) Head() protocol.Cursor {
 	return told
 }
 
-// Floor implements [protocol.Log]. It is the zero Cursor as long as Head is.
+// Floor implements [protocol.Log]. It is the zero Cursor as long as Head is. Changes that only the stream has are read from there.
 func (l *Log) Floor() protocol.Cursor {
-	if floor := l.Journal.Floor(); floor.Epoch == l.Head().Epoch {
-		return floor
+	l.mu.Lock()
+	told, stream := l.told, l.floor
+	l.mu.Unlock()
+	floor := l.Journal.Floor()
+	switch {
+	case floor.Epoch != told.Epoch:
+		return protocol.Cursor{}
+	case stream.Epoch == floor.Epoch && stream.Seq < floor.Seq:
+		return stream
 	}
-	return protocol.Cursor{}
+	return floor
 }
 
 // Read implements [protocol.Log].
@@ -91,6 +100,9 @@ func (l *Log) Read(ctx context.Context, after protocol.Cursor, max int) ([]proto
 		told, _ = l.current()
 	}
 	changes, err := l.Journal.Read(ctx, after, max)
+	if errors.Is(err, protocol.ErrTooOld) && after.Epoch == told.Epoch {
+		changes, err = l.Stream.read(ctx, after, max)
+	}
 	for i := range changes {
 		if changes[i].Seq > told.Seq {
 			return changes[:i], err
@@ -254,6 +266,9 @@ func (l *Log) follow(ctx context.Context) error {
 	if err != nil {
 		return l.Stream.fail("ask about", err)
 	}
+	l.mu.Lock()
+	l.floor = last.floor(info.State.FirstSeq)
+	l.mu.Unlock()
 	lacks := func(at protocol.Cursor) bool { return last.messageOf(at)+1 < info.State.FirstSeq }
 	agree, err := l.agrees(ctx, &last)
 	if err != nil {
@@ -304,12 +319,19 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 	defer func() {
 		cancel()
 		consuming.Stop()
-		<-consuming.Closed()
+		select {
+		case <-consuming.Closed():
+		case <-time.After(silence): // it ends with the connection
+		}
 	}()
 	for {
 		var batch []protocol.Change
 		at := l.Journal.Head()
-		for m := range waiting(ctx, came) {
+		m, err := l.next(ctx, came, consuming.Closed(), message)
+		if err != nil {
+			return err
+		}
+		for n := 1; m != nil; n++ {
 			meta, err := m.Metadata()
 			if err != nil {
 				return err
@@ -328,9 +350,12 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 			if ok {
 				batch = append(batch, change)
 			}
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+			if message, m = p.number, nil; n < protocol.MaxBatch {
+				select {
+				case m = <-came:
+				default:
+				}
+			}
 		}
 		if err := l.Journal.Replay(ctx, at, batch); err != nil {
 			return err
@@ -339,19 +364,27 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 	}
 }
 
-// waiting yields one message, for which it waits, and those that have come meanwhile, at most protocol.MaxBatch.
-func waiting(ctx context.Context, came <-chan jetstream.Msg) iter.Seq[jetstream.Msg] {
-	return func(yield func(jetstream.Msg) bool) {
+// next waits for a message after one with a number. While none comes it asks the stream now and then whether there is one: the reader
+// of a server that was lost may not notice.
+func (l *Log) next(ctx context.Context, came <-chan jetstream.Msg, over <-chan struct{}, number uint64) (jetstream.Msg, error) {
+	for {
+		late := time.NewTimer(5 * silence)
 		select {
 		case m := <-came:
-			for n := 1; yield(m) && n < protocol.MaxBatch; n++ {
-				select {
-				case m = <-came:
-				default:
-					return
-				}
-			}
+			late.Stop()
+			return m, nil
 		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over:
+			return nil, l.Stream.fail("follow", errors.New("its messages have ended"))
+		case <-late.C:
+		}
+		last, err := l.Stream.last(ctx)
+		if err == nil && last.number > number && len(came) == 0 {
+			err = l.Stream.fail("follow", fmt.Errorf("no message comes after %d, though it is at %d", number, last.number))
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }

@@ -376,7 +376,21 @@ func TestCopyThatMissedChanges(t *testing.T) {
 	c.run(again, again.Follow)
 	c.reaches(again, j.Head())
 	c.sameItems(copied.Journal, j)
-	if again.Floor() != j.Head() {
-		t.Errorf("the copy has changes after %v, the journal is at %v", again.Floor(), j.Head())
+	if floor := again.Journal.Floor(); floor != j.Head() {
+		t.Errorf("the copy has changes after %v, the journal is at %v", floor, j.Head())
+	}
+	// What only the stream has is read from there, and refused if not even the stream has it.
+	floor := again.Floor()
+	if floor.Seq+10 != j.Head().Seq {
+		t.Errorf("changes can be read after %v, the stream has ten up to %v", floor, j.Head())
+	}
+	want, err := j.Read(t.Context(), floor, 4)
+	c.must(err)
+	if got, err := again.Read(t.Context(), floor, 4); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read from the stream: %v, %v; want %v", got, err, want)
+	}
+	floor.Seq--
+	if _, err := again.Read(t.Context(), floor, 4); !errors.Is(err, protocol.ErrTooOld) {
+		t.Errorf("what the stream has no more: %v", err)
 	}
 }

@@ -148,6 +148,14 @@ func (o origin) at(message uint64) protocol.Cursor {
 // messageOf returns the message of a cursor of this epoch.
 func (o origin) messageOf(c protocol.Cursor) uint64 { return o.message + c.Seq - o.cursor.Seq }
 
+// floor returns the oldest cursor after which a stream that begins with a message has everything.
+func (o origin) floor(first uint64) protocol.Cursor {
+	if first <= o.message {
+		return o.cursor
+	}
+	return o.at(first - 1)
+}
+
 // A place is one message of a stream, and what it says.
 type place struct {
 	origin
@@ -231,6 +239,66 @@ func (s *Stream) message(ctx context.Context, number uint64) ([]byte, bool, erro
 		return nil, false, s.fail("read", err)
 	}
 	return m.Data, true, nil
+}
+
+// read returns at most some of the changes after a cursor, as [protocol.Log] does, from the stream itself: for a reader that
+// comes from longer ago than a copy on this machine has changes.
+func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) (changes []protocol.Change, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	away := func(err error) error { return fmt.Errorf("read after %v: %w: %w", after, protocol.ErrAway, err) }
+	last, err := s.last(ctx)
+	if err != nil {
+		return nil, away(err)
+	}
+	stream, err := s.open(ctx)
+	if err != nil {
+		return nil, away(err)
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return nil, away(err)
+	}
+	if floor := last.floor(info.State.FirstSeq); after.Epoch != floor.Epoch {
+		return nil, fmt.Errorf("read after %v: %w: the log is at %v", after, protocol.ErrEpoch, last.head())
+	} else if after.Seq < floor.Seq {
+		return nil, fmt.Errorf("read after %v: %w: the log has changes after %v", after, protocol.ErrTooOld, floor)
+	}
+	if most < 1 {
+		most = protocol.MaxBatch
+	}
+	most = int(min(uint64(most), last.head().Seq-after.Seq))
+	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: last.messageOf(after) + 1, InactiveThreshold: 2 * patience, MemoryStorage: true, Replicas: 1})
+	if err != nil {
+		return nil, away(err)
+	}
+	defer stream.DeleteConsumer(ctx, c.CachedInfo().Name) // else it ends by itself
+	batch, err := c.Fetch(most, jetstream.FetchMaxWait(patience/2))
+	if err != nil {
+		return nil, away(err)
+	}
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return nil, away(err)
+		}
+		p, err := placeOf(meta.Sequence.Stream, m.Headers(), m.Data())
+		if err != nil {
+			return nil, err
+		}
+		change, ok, err := p.change()
+		if err != nil {
+			return nil, err
+		}
+		if ok && change.Seq == after.Seq+uint64(len(changes))+1 {
+			changes = append(changes, change)
+		}
+	}
+	if len(changes) == 0 {
+		return nil, away(errors.Join(batch.Error(), errors.New("no message came")))
+	}
+	return changes, nil
 }
 
 // A writer appends to a stream, after a message that it knows to be the last one.
