@@ -41,7 +41,8 @@ const (
 )
 
 const (
-	patience = 5 * time.Second        // how long one request to NATS may take
+	patience = 5 * time.Second        // how long what takes several requests to NATS may take
+	answer   = 2 * time.Second        // how long NATS may take to answer one: meanwhile it may have elected another leader
 	again    = 250 * time.Millisecond // between one that failed and the next
 	silence  = time.Second            // after twice as long without a sign of life, a reader goes to another server
 )
@@ -75,7 +76,7 @@ type Options struct {
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
 	s := &Stream{nc: nc, name: o.Name, options: o}
 	var err error
-	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(patience)); err == nil && !o.Reader {
+	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answer)); err == nil && !o.Reader {
 		_, err = s.open(ctx)
 	}
 	if err != nil {
@@ -197,7 +198,7 @@ func (s *Stream) Head(ctx context.Context) (protocol.Cursor, error) {
 
 // last asks the leader of the stream for its newest message.
 func (s *Stream) last(ctx context.Context) (place, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	var p place
 	stream, err := s.open(ctx)
@@ -226,7 +227,7 @@ func (s *Stream) last(ctx context.Context) (place, error) {
 
 // message returns the record of one message, and false if the stream does not have it any more.
 func (s *Stream) message(ctx context.Context, number uint64) ([]byte, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	stream, err := s.open(ctx)
 	if err != nil {
@@ -359,7 +360,7 @@ func (w *writer) append(ctx context.Context, o origin, records [][]byte) error {
 
 // publish sends one batch, whose last message is acknowledged for all.
 func (w *writer) publish(ctx context.Context, o origin, records [][]byte) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	batch := rand.Text()
 	for i, data := range records {
