@@ -14,7 +14,6 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
-	"github.com/parleyweb/parley/server/manifest"
 )
 
 // A sharedLog is the options of a site's log in NATS, which several notifiers share.
@@ -157,6 +156,9 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, pullOnly bool,
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
+	if err := takeOver(ctx, stream.Files(), journal); err != nil {
+		return err
+	}
 	env.Log.Info("this notifier writes the log of the site now", "at", journal.Head().String())
 	w := &told{stream: stream, log: &jetlog.Log{Stream: stream, Journal: journal, Logger: env.Log}, lost: lost}
 	if err = d.publish(ctx, env, journal, w, tokens, adminTokens); errors.Is(err, jetlog.ErrFenced) || errors.Is(err, jetlog.ErrDiverged) || errors.Is(err, jetlog.ErrLeaseLost) {
@@ -210,41 +212,6 @@ func (w *told) announce(announce func(context.Context, []protocol.Announcement) 
 		}
 		return a, err
 	}
-}
-
-// publishedFiles is an output: the files of the manifest as objects in NATS.
-type publishedFiles struct {
-	files    *jetlog.Files
-	snapshot *manifest.Snapshot
-	over     <-chan struct{} // closed once this notifier may not write any more
-}
-
-// String implements [server.Output].
-func (o *publishedFiles) String() string { return "the manifest in NATS" }
-
-// Own implements [server.Output].
-func (o *publishedFiles) Own() []string { return nil }
-
-// Write implements [server.Output].
-func (o *publishedFiles) Write(ctx context.Context, _ *server.Journal) (bool, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel()
-	watching.Go(func() {
-		select {
-		case <-o.over:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	select {
-	case <-o.over:
-		return false, nil
-	default:
-	}
-	return false, o.files.Store(ctx, o.snapshot.Path, o.snapshot.Path+manifest.PartsSuffix)
 }
 
 // owning returns a context, a function that runs what ends with it, and one that waits for all of that. When one of them fails, all

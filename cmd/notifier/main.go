@@ -197,7 +197,7 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 	var log protocol.Log = journal
 	if w != nil {
 		log, snapshot.Told = w.log, w.log.Told
-		p.Outputs = append(p.Outputs, &publishedFiles{w.stream.Files(), snapshot, ctx.Done()})
+		p.Outputs = append(p.Outputs, &publishedFiles{files: w.stream.Files(), snapshot: snapshot, over: ctx.Done()})
 	}
 	n := &doors.Notifier{Log: log, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready, Limits: d.limits, Logger: env.Log}
 	if d.welcome != (protocol.Welcome{}) {

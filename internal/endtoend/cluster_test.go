@@ -27,6 +27,9 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 	for i := range 20 {
 		c.write(fmt.Sprintf("p%d.html", i), fmt.Sprint("<p>Page ", i))
 	}
+	c.write("robots.txt", "User-agent: *\nDisallow: /secret/\n")
+	c.write("secret/page.html", "<p>Nobody is told of it")
+	secret := func(page string) bool { return strings.HasPrefix(page, "secret/") }
 	for _, m := range c.members {
 		c.start(m)
 	}
@@ -35,10 +38,8 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		t.Errorf("the writer has not asked how NATS syncs:\n%s", writer.said())
 	}
 	begin := writer.head()
-	began := time.Now()
-	t.Log("begun")
 	c.startCrawler("--hurry", "100ms")
-	c.identical()
+	c.identicalBut(secret)
 
 	read, stop, ended := &reader{members: c.members, at: begin}, make(chan struct{}), make(chan struct{})
 	end := protocol.Cursor{}
@@ -60,7 +61,9 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		edit(1)
 		began := time.Now()
 		c.until(what, func() bool { return m.head().Seq > at.Seq })
-		t.Logf("%s: after %s", what, time.Since(began).Round(time.Millisecond))
+		if took := time.Since(began); took > time.Second {
+			t.Logf("%s: after %s", what, took.Round(time.Millisecond))
+		}
 	}
 	for round := range rounds {
 		for range 5 {
@@ -82,6 +85,7 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		told(door, "a change is told after one NATS server was stopped")
 
 		writer.kill9()
+		os.Remove(c.path("robots.txt")) // as while a site is installed again: what was forbidden stays so, at the next writer too
 		edit(2)
 		told(door, "another notifier has taken over")
 		if role := standby.health().Role; role != "writer" {
@@ -116,8 +120,7 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		}
 		told(door, "changes are told when NATS is back")
 	}
-	c.identical()
-	t.Log(time.Since(began))
+	c.identicalBut(secret)
 	c.until("all members have everything", func() bool {
 		end = writer.head()
 		for _, m := range c.members {
@@ -127,7 +130,6 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		}
 		return true
 	})
-	t.Log(time.Since(began))
 	close(stop)
 	select {
 	case <-ended:
@@ -143,7 +145,6 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 	if n := c.balance.said(http.StatusConflict) + c.balance.said(http.StatusGone); n > 0 {
 		t.Errorf("%d cursors of the crawler were refused", n)
 	}
-	t.Log(time.Since(began))
 	c.until("the manifest is the same everywhere", func() bool {
 		_, header, want, err := writer.get("/robots.rdf")
 		for _, m := range c.members {
@@ -151,6 +152,9 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 			if err != nil || merr != nil || body != want || h.Get("Etag") != header.Get("Etag") || h.Get("Last-Modified") != header.Get("Last-Modified") {
 				return false
 			}
+		}
+		if strings.Contains(want, "secret") {
+			t.Error("a page that robots.txt forbade is published")
 		}
 		return strings.Contains(header.Get("Etag"), fmt.Sprintf("%s.%d.", end.Epoch, end.Seq))
 	})

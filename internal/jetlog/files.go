@@ -27,8 +27,11 @@ type Files struct {
 // Files returns the files of the stream's site.
 func (s *Stream) Files() *Files { return &Files{stream: s} }
 
-// main is the name of the object that is the manifest itself.
-const main = "manifest"
+// Names of objects: of the manifest itself, and of what only the next writer reads.
+const (
+	main  = "manifest"
+	notes = "notes"
+)
 
 // writtenKey is the metadata of an object with its file's mtime.
 const writtenKey = "written"
@@ -159,7 +162,39 @@ func (f *Files) list(ctx context.Context) (map[string]*jetstream.ObjectInfo, err
 	for _, o := range list {
 		there[o.Name] = o
 	}
+	delete(there, notes)
 	return there, nil
+}
+
+// StoreNotes stores what the next writer needs to know, and no door.
+func (f *Files) StoreNotes(ctx context.Context, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := f.open(ctx)
+	if err == nil {
+		_, err = f.store.PutBytes(ctx, notes, text)
+	}
+	if err != nil {
+		return f.stream.fail("store the notes of", err)
+	}
+	return nil
+}
+
+// Notes returns what the last writer has stored for the next one, nil if nothing.
+func (f *Files) Notes(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := f.open(ctx)
+	var text []byte
+	if err == nil {
+		text, err = f.store.GetBytes(ctx, notes)
+	}
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, f.stream.fail("read the notes of", err)
+	}
+	return text, nil
 }
 
 // Version returns what changes whenever the files do; empty if there are none yet.
