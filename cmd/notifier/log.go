@@ -52,28 +52,49 @@ func (l *sharedLog) open(ctx context.Context, base string, log *slog.Logger) (st
 	if err != nil {
 		return nil, nil, fmt.Errorf("--log: connect to NATS: %w", err)
 	}
-	trouble := ""
-	for {
-		if stream, err = jetlog.Open(ctx, nc, jetlog.Options{Name: streamName(base), Reader: l.door}); err == nil {
-			return stream, nc.Close, nil
-		}
-		if ctx.Err() == nil && !errors.Is(err, jetlog.ErrUnsafe) {
-			if err.Error() != trouble {
-				trouble = err.Error()
-				log.Warn("waiting for NATS", "servers", nc.Servers(), "err", err, "connection", nc.LastError())
-			}
-			if pause.For(ctx, time.Second) {
-				continue
-			}
-		}
+	err = patiently(ctx, log, func() error {
+		stream, err = jetlog.Open(ctx, nc, jetlog.Options{Name: streamName(base), Reader: l.door})
+		return err
+	})
+	if err != nil {
 		nc.Close()
 		return nil, nil, err
 	}
+	return stream, nc.Close, nil
+}
+
+// patiently tries what needs NATS until it succeeds, or ctx ends: it may be starting, too, or elect who leads a stream.
+func patiently(ctx context.Context, log *slog.Logger, try func() error) error {
+	for trouble := ""; ; {
+		err := try()
+		if err == nil || ctx.Err() != nil || errors.Is(err, jetlog.ErrUnsafe) {
+			return err
+		}
+		if err.Error() != trouble {
+			trouble = err.Error()
+			log.Warn("waiting for NATS", "err", err)
+		}
+		if !pause.For(ctx, time.Second) {
+			return err
+		}
+	}
+}
+
+// unlessEnded returns an error unless it only says that ctx has ended.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
 }
 
 // checkDurable refuses servers that acknowledge what a power failure may take back.
 func checkDurable(ctx context.Context, stream *jetlog.Stream, log *slog.Logger) error {
-	known, err := stream.Durable(ctx)
+	known := false
+	err := patiently(ctx, log, func() (err error) {
+		known, err = stream.Durable(ctx)
+		return err
+	})
 	switch {
 	case err != nil:
 		return err
@@ -121,9 +142,15 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, pullOnly bool,
 	}
 	o := d.site.JournalOptions(env.Log)
 	o.Wait = journalWait
-	if at, err := stream.Head(ctx); err != nil {
+	at := protocol.Cursor{}
+	err = patiently(ctx, env.Log, func() (err error) {
+		at, err = stream.Head(ctx)
 		return err
-	} else if !at.IsZero() {
+	})
+	if err != nil {
+		return err
+	}
+	if !at.IsZero() {
 		o.Published, o.Manifest = "", "" // the stream says what was told, and not the file that the last writer has left
 	}
 	journal, err := server.OpenJournal(ctx, d.site.State, o)
@@ -156,7 +183,7 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, pullOnly bool,
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	if err := takeOver(ctx, stream.Files(), journal); err != nil {
+	if err := patiently(ctx, env.Log, func() error { return takeOver(ctx, stream.Files(), journal) }); err != nil {
 		return err
 	}
 	env.Log.Info("this notifier writes the log of the site now", "at", journal.Head().String())

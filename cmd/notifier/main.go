@@ -142,7 +142,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		return err
 	}
 	if d.log.door {
-		return d.runDoor(ctx, env, pullOnly)
+		return unlessEnded(ctx, d.runDoor(ctx, env, pullOnly))
 	}
 	if err := d.site.Check(env.Log); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		return err
 	}
 	if d.log.servers != "" {
-		return d.runWriter(ctx, env, pullOnly, tokens, adminTokens)
+		return unlessEnded(ctx, d.runWriter(ctx, env, pullOnly, tokens, adminTokens))
 	}
 	o := d.site.JournalOptions(env.Log)
 	o.Wait = journalWait
