@@ -65,9 +65,9 @@ var ceilings = map[string]int{
 	"wide structs":        4,
 	"methods of a type":   40,
 	"lines of a package":  6_575,
-	"exported names":      2_345,
-	"public names":        525,
-	"tokens":              852_000,
+	"exported names":      2_370,
+	"public names":        528,
+	"tokens":              862_300,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }

@@ -42,18 +42,13 @@ func runNATS(file string) {
 	}
 }
 
-// natsConfig is what examples/cluster has, with the addresses of a test.
+// natsConfig is the part of a server's configuration that differs from that in examples/cluster, which follows.
 const natsConfig = `
 server_name: n%d
 listen: %q
 log_file: %q
 jetstream { store_dir: %q, sync_interval: always }
 cluster { name: parley, listen: %q, routes: [ %s ] }
-accounts {
-  SYS { exports: [ { service: "$SYS.REQ.SERVER.PING.JSZ", response: stream } ], users: [ { user: admin, password: secret } ] }
-  SITE { jetstream: enabled, users: [ { user: site, password: secret } ], imports: [ { service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.JSZ" } } ] }
-}
-system_account: SYS
 `
 
 // A cluster is three NATS servers, two notifiers with the same docroot, of which one writes, and two doors. A load
@@ -84,9 +79,16 @@ func newClusterOfDoors(t *testing.T) *cluster {
 		routes = append(routes, `"nats://`+between[len(between)-1]+`"`)
 	}
 	c.urls = strings.Join(urls, ",")
+	example, err := os.ReadFile("../../examples/cluster/nats.conf")
+	c.must(err)
+	_, accounts, ok := strings.Cut(string(example), "\naccounts {")
+	if !ok {
+		t.Fatal("examples/cluster/nats.conf has no accounts")
+	}
 	for i := range 3 {
 		file := filepath.Join(c.dir, fmt.Sprint("nats", i, ".conf"))
-		c.must(os.WriteFile(file, fmt.Appendf(nil, natsConfig, i, listen[i], file+".log", file+".data", between[i], strings.Join(routes, ", ")), 0o600))
+		config := fmt.Sprintf(natsConfig, i, listen[i], file+".log", file+".data", between[i], strings.Join(routes, ", "))
+		c.must(os.WriteFile(file, []byte(config+"accounts {"+accounts), 0o600))
 		c.configs, c.nats = append(c.configs, file), append(c.nats, nil)
 		c.startNATS(i)
 	}
@@ -126,7 +128,7 @@ func newClusterOfDoors(t *testing.T) *cluster {
 
 func (c *cluster) startNATS(i int) {
 	p := &program{cmd: exec.Command(os.Args[0]), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), natsEnv+"="+c.configs[i])
+	p.cmd.Env = append(os.Environ(), natsEnv+"="+c.configs[i], "NATS_SITE_PASSWORD=secret", "NATS_ADMIN_PASSWORD=secret")
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	c.must(p.cmd.Start())
 	go func() { p.cmd.Wait(); close(p.done) }()
