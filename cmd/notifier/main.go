@@ -63,6 +63,10 @@ text that should never have been public:
 Serve a page about the site, metrics and health on a separate address:
     notifier ... --admin 127.0.0.1:8640       then GET /, /metrics, /healthz
 
+Share the log of the site through NATS, with standbys, and with doors that have no docroot:
+    notifier ... --log nats://a:4222,nats://b:4222
+    notifier --door --base https://www.example.org/ --log nats://a:4222,nats://b:4222
+
 Show the state of the site:
     notifier status --base https://www.example.org/
 

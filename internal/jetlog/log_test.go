@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
@@ -320,6 +322,29 @@ func TestNATSIsAway(t *testing.T) {
 	if got := readAll(t, copied); len(got) != 3 {
 		t.Errorf("%d changes", len(got))
 	}
+}
+
+// NATS has lost all its data: the writer ends, and when it starts again it begins the stream at its own cursor. A copy that has
+// everything goes on, in the same epoch.
+func TestStreamIsLost(t *testing.T) {
+	c := newCluster(t, 1)
+	j := c.site()
+	told := c.tell(c.stream(), j)
+	copied := c.follow(c.stream(), func() *journal.Journal { return j })
+	c.reaches(copied, c.append(j, step(protocol.Create, "a", "1")))
+	js, err := jetstream.New(c.conn)
+	c.must(err)
+	c.must(js.DeleteStream(t.Context(), "site"))
+	next := c.append(j, step(protocol.Update, "a", "2"))
+	<-told.ended
+	if err := told.stop(); !errors.Is(err, jetlog.ErrFenced) {
+		t.Errorf("the writer: %v", err)
+	}
+	told = c.tell(c.stream(), j)
+	c.reaches(told, next)
+	c.reaches(copied, next)
+	c.reaches(copied, c.append(j, step(protocol.Update, "a", "3")))
+	c.sameItems(copied.Journal, j)
 }
 
 // The state of a site is lost: it begins a new epoch, which the copies follow, and which the old state, found again, cannot end.
