@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/robots"
@@ -20,8 +21,12 @@ type publishedFiles struct {
 	snapshot *manifest.Snapshot
 	over     <-chan struct{} // closed once this notifier may not write any more
 
-	handed string // the notes that were stored last
+	handed string    // the notes that were stored last
+	at     time.Time // when they were compared
 }
+
+// handEvery is the shortest time between two times that notes are compared: all pages have one.
+const handEvery = time.Minute
 
 // String implements [server.Output].
 func (o *publishedFiles) String() string { return "the manifest in NATS" }
@@ -54,6 +59,10 @@ func (o *publishedFiles) Write(ctx context.Context, j *server.Journal) (bool, er
 }
 
 func (o *publishedFiles) handOver(ctx context.Context, j *server.Journal) error {
+	now := time.Now()
+	if now.Sub(o.at).Abs() < handEvery {
+		return nil
+	}
 	notes, err := evidence.Withheld(j)
 	if err != nil {
 		return err
@@ -67,9 +76,10 @@ func (o *publishedFiles) handOver(ctx context.Context, j *server.Journal) error 
 	}
 	text, err := json.Marshal(notes)
 	if err == nil && string(text) != o.handed {
-		if err = o.files.StoreNotes(ctx, text); err == nil {
-			o.handed = string(text)
-		}
+		err = o.files.StoreNotes(ctx, text)
+	}
+	if err == nil {
+		o.handed, o.at = string(text), now
 	}
 	return err
 }

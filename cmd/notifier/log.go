@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // A sharedLog is the options of a site's log in NATS, which several notifiers share.
@@ -236,6 +237,9 @@ func (w *told) announce(announce func(context.Context, []protocol.Announcement) 
 		a, err := announce(ctx, list)
 		if err == nil {
 			err = w.log.Told(ctx, a.Cursor)
+		}
+		if errors.Is(err, protocol.ErrAway) {
+			err = errors.Join(content.ErrNotReady, err) // they are stored, and may be sent again
 		}
 		return a, err
 	}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -160,16 +159,6 @@ func (o offered) Read(ctx context.Context, after protocol.Cursor, max int) ([]pr
 	return changes, nil
 }
 
-// removeLeft removes what a killed process has left of files that were being copied.
-func (r *replica) removeLeft() {
-	for _, dir := range []string{filepath.Dir(r.snapshot.Path), r.partsDir()} {
-		left, _ := filepath.Glob(filepath.Join(dir, ".parley.*.tmp"))
-		for _, name := range left {
-			os.Remove(name) // on failure the next process tries again
-		}
-	}
-}
-
 // admin returns the handler of a replica's metrics and health.
 func (r *replica) admin(role string, n *doors.Notifier) http.Handler {
 	reg := prometheus.NewRegistry()
@@ -227,7 +216,6 @@ func (m *replicaMetrics) Collect(ch chan<- prometheus.Metric) {
 
 // serveCopy serves what a replica has until ctx ends, something fails, or until returns, whose error it returns.
 func (d *daemon) serveCopy(ctx context.Context, role string, r *replica, pullOnly bool, until func(context.Context) error) error {
-	r.removeLeft()
 	limits := d.limits
 	limits.PullOnly, limits.Hurry = pullOnly, d.site.Hurry
 	n := &doors.Notifier{Log: offered{r.log}, Snapshot: r.snapshot, Base: d.site.Base, Limits: limits, Logger: r.logger}

@@ -1,6 +1,7 @@
 package endtoend
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,14 +194,14 @@ type balancer struct {
 
 func (b *balancer) handler() http.Handler {
 	b.conns, b.says = map[net.Conn]bool{}, map[int]int{}
-	transport := &http.Transport{DisableKeepAlives: true, Dial: func(string, string) (net.Conn, error) {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var errs []error
 		for range b.members {
 			b.mu.Lock()
 			b.turn = (b.turn + 1) % len(b.members)
 			m := b.members[b.turn]
 			b.mu.Unlock()
-			conn, err := net.Dial("tcp", m.address)
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.address)
 			if err == nil {
 				b.mu.Lock()
 				defer b.mu.Unlock()

@@ -71,17 +71,19 @@ func (f *Files) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Store makes the objects equal to a file and those in a directory, which need not exist.
+// Store makes the objects equal to a file and those in a directory, which need not exist. Without the file it does nothing.
 func (f *Files) Store(ctx context.Context, file, dir string) error {
+	r, err := os.Open(file) // first: the directory has all that it names
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer r.Close()
 	there, err := f.list(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := os.Open(file) // first: the directory has all that it names
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	parts, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -278,7 +280,7 @@ func (f *Files) get(ctx context.Context, name, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".parley.*.tmp")
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return "", err
 	}

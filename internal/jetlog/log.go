@@ -327,7 +327,7 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 	for {
 		var batch []protocol.Change
 		at := l.Journal.Head()
-		m, err := l.next(ctx, came, consuming.Closed(), message)
+		m, err := l.next(ctx, came, consuming.Closed())
 		if err != nil {
 			return err
 		}
@@ -350,7 +350,7 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 			if ok {
 				batch = append(batch, change)
 			}
-			if message, m = p.number, nil; n < protocol.MaxBatch {
+			if m = nil; n < protocol.MaxBatch {
 				select {
 				case m = <-came:
 				default:
@@ -364,9 +364,9 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 	}
 }
 
-// next waits for a message after one with a number. While none comes it asks the stream now and then whether there is one: the reader
-// of a server that was lost may not notice.
-func (l *Log) next(ctx context.Context, came <-chan jetstream.Msg, over <-chan struct{}, number uint64) (jetstream.Msg, error) {
+// next waits for a message. While none comes it asks the stream now and then whether there is one: the reader of a server that was
+// lost, or of a stream that was, may not notice.
+func (l *Log) next(ctx context.Context, came <-chan jetstream.Msg, over <-chan struct{}) (jetstream.Msg, error) {
 	for {
 		late := time.NewTimer(5 * silence)
 		select {
@@ -380,8 +380,8 @@ func (l *Log) next(ctx context.Context, came <-chan jetstream.Msg, over <-chan s
 		case <-late.C:
 		}
 		last, err := l.Stream.last(ctx)
-		if err == nil && last.number > number && len(came) == 0 {
-			err = l.Stream.fail("follow", fmt.Errorf("no message comes after %d, though it is at %d", number, last.number))
+		if here := l.Head(); err == nil && last.head() != here && len(came) == 0 {
+			err = l.Stream.fail("follow", fmt.Errorf("no message comes after %v, though it is at %v", here, last.head()))
 		}
 		if err != nil {
 			return nil, err
