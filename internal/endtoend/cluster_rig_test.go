@@ -1,3 +1,5 @@
+//go:build unix
+
 package endtoend
 
 import (
@@ -18,30 +20,9 @@ import (
 	"testing"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
-
 	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/protocol"
 )
-
-// natsEnv names the configuration with which the test's own program is a NATS server instead.
-const natsEnv = "PARLEY_TEST_NATS"
-
-func runNATS(file string) {
-	o, err := natsserver.ProcessConfigFile(file)
-	if err == nil {
-		var s *natsserver.Server
-		if s, err = natsserver.NewServer(o); err == nil {
-			s.ConfigureLogger()
-			s.Start()
-			s.WaitForShutdown()
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
 
 // natsConfig is the part of a server's configuration that differs from that in examples/cluster, which follows.
 const natsConfig = `

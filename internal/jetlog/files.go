@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -287,7 +288,10 @@ func (f *Files) get(ctx context.Context, name, path string) (string, error) {
 	defer os.Remove(tmp.Name())
 	file.Reader = o
 	_, err = io.Copy(tmp, file) // it checks the digest at the end
-	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+	if runtime.GOOS != "windows" {
+		err = errors.Join(err, tmp.Chmod(0o644))
+	}
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return "", f.stream.fail("fetch "+name+" of", err)
 	}
 	if written, err := time.Parse(time.RFC3339Nano, info.Metadata[writtenKey]); err == nil {
