@@ -30,9 +30,9 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_580,
-	"exported names":      2_349,
-	"public names":        525,
-	"tokens":              853_400,
+	"exported names":      2_374,
+	"public names":        528,
+	"tokens":              863_700,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
