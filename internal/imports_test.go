@@ -32,7 +32,7 @@ var ours = map[string][]string{
 	"internal/front":               {"protocol"},
 	"internal/endtoend":            {},
 	"internal/journal":             {"protocol", "internal/boltfile"},
-	"internal/jetlog":              {"protocol", "internal/journal", "internal/pause"},
+	"internal/jetlog":              {"protocol", "internal/atomicfile", "internal/journal", "internal/pause"},
 	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/doors", "server/inventory", "server/manifest", "server/versions", "internal/pause"},
 	"internal/sitetest/warctest":   {"internal/coding", "internal/warc"},
 	"internal/coding":              {},
@@ -142,7 +142,7 @@ var theirs = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/internal/describe
 	"gonum.org/v1/gonum":                              {}, // the tests of internal/graph
 	"github.com/nats-io/nats.go":                      {"internal/jetlog"},
-	"github.com/nats-io/nats-server/v2":               {}, // the tests of internal/jetlog
+	"github.com/nats-io/nats-server/v2":               {}, // tests
 }
 
 // free packages may import anything of ours: they are wiring, programs to read, or measurements.

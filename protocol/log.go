@@ -33,7 +33,7 @@ type Log interface {
 	// once returned. A cursor that cannot be honoured is an error wrapping
 	// ErrEpoch or ErrTooOld, never an approximation. A cursor after Head is refused only
 	// once the journal that numbers the changes has been asked: if it has that change, Read
-	// waits until this Log has it too.
+	// waits until this Log has it too. The error wraps ErrAway if it cannot be asked.
 	Read(ctx context.Context, after Cursor, max int) ([]Change, error)
 
 	// Wait blocks until Read(after) would return changes or an error, and then
@@ -50,3 +50,7 @@ var ErrEpoch = errors.New("cursor belongs to another epoch")
 // ErrTooOld is returned by [Log.Read] for a cursor below the floor, the zero
 // Cursor included. The follower resynchronises from the manifest.
 var ErrTooOld = errors.New("cursor is older than the journal's floor")
+
+// ErrAway is returned by [Log.Read] for a cursor that cannot be judged now, since what numbers the changes, on another machine,
+// does not answer. The follower keeps its cursor, and asks again.
+var ErrAway = errors.New("the log of the site cannot be reached")

@@ -382,7 +382,11 @@ func (s *applying) addPendingFetch(w *work, item *protocol.Item) {
 	u := s.u
 	if w.Visits > 0 && (!w.Told || item.Digest != w.claim) {
 		if s.heeded(w) {
-			w.History = w.History.Silence(s.o.Read, u.sites.at(w.Site).Belief.Manifest.Recall)
+			site := *u.sites.at(w.Site).Belief
+			site.Manifest.Read = s.o.Read
+			b := fresh.Page{History: w.History, Site: &site, Listed: true, Directory: fresh.Directory(w.URL)}
+			b.Listen()
+			w.History = b.History
 		}
 		precision, recall := s.worth(w)
 		m, ok := protocol.SaneModified(item.Modified, u.now, u.c.opts.Dates)

@@ -46,7 +46,7 @@ func (r *Revisits) Pages(ctx context.Context) iter.Seq2[*Page, error] { return p
 
 // Believed returns a page as a policy sees it, with the evidence from its site's manifest not mentioning a change.
 func (r *Revisits) Believed(p *Page, s *Site) fresh.Page {
-	b := fresh.Page{History: p.History, Importance: r.c.opts.Quality(p, s), Length: p.Length, Site: s.Belief, Listed: p.Listed}
+	b := fresh.Page{History: p.History, Importance: r.c.opts.Quality(p, s), Length: p.Length, Site: s.Belief, Listed: p.Listed, Directory: fresh.Directory(p.URL)}
 	b.Listen()
 	return b
 }

@@ -19,7 +19,7 @@ import (
 // between requests.
 
 // bulkAfter is how long a site's pages are fetched one by one after its door for
-// batches has failed.
+// batches has failed, or had none of the pages.
 const bulkAfter = 10 * time.Minute
 
 // defaultBulk is the default of Crawler.Bulk.
@@ -129,11 +129,13 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task, chosen
 		f.c.Log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
 	case n > 0:
 		f.c.Log.Debug("pages received in one batch", "site", st.Origin, "pages", n, "left", len(rest))
+	default: // such as from a site that describes its pages, but does not yet know which are public
+		f.c.Log.Info("the site's batch has none of the pages: they are fetched one by one", "site", st.Origin, "pages", len(rest))
 	}
 	f.work.Lock()
 	st.bulking--
 	src.follow.bulking = false
-	if err != nil && !steered {
+	if !steered && (err != nil || n == 0) {
 		src.follow.bulkFrom = time.Now().Add(f.c.hurried(bulkAfter))
 	}
 	sb := batchOf(st, chosen, rest...)

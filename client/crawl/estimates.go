@@ -104,8 +104,11 @@ func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited
 	heard := believed(st)
 	if v.Fault == "" && d.Before.Visits > 0 && d.Page.State == collection.Held && proved(of, d) {
 		heard.Predictions.Visited(&d.Before, v.Asked, d.Differs)
-		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed}
+		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed, Directory: fresh.Directory(d.Page.URL)}
 		post, h := p.Posterior(), p.Hearing(v.Asked)
+		if !of.Claimed && !v.Delivered && !v.Shared {
+			heard.Audited(&p, v.Asked, d.Differs)
+		}
 		switch {
 		case of.Claimed && st.sources.listens():
 			e.manifests.Proved(&heard, &p, v.Asked, of.Right())

@@ -314,6 +314,38 @@ func TestBatchFails(t *testing.T) {
 	}
 }
 
+// If the batch door describes pages without their contents, they are fetched one by one, and it is not asked again for a while.
+func TestBatchWithoutPages(t *testing.T) {
+	files := map[string]string{}
+	for i := range 40 {
+		files[fmt.Sprintf("p%d.html", i)] = page(fmt.Sprint(i))
+	}
+	x := sitetest.NewWhole(t, files)
+	x.Break("/parley/batch", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+		r.Body = io.NopCloser(strings.NewReader(`{"pages":[{"url":"` + x.Base + `unknown.html"}]}`))
+		own(w, r)
+	})
+	col := open(t, filepath.Join(t.TempDir(), "crawl"))
+	defer col.Close()
+	c := crawler(col, x.Base)
+	c.Batch.Size, c.Bulk = 10, 5
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	batches, pages := 0, 0
+	for _, r := range x.Requests() {
+		switch {
+		case r.Path == "/parley/batch":
+			batches++
+		case strings.HasPrefix(r.Path, "/p") && strings.HasSuffix(r.Path, ".html"):
+			pages++
+		}
+	}
+	if batches != 1 || pages != 40 {
+		t.Errorf("%d requests for a batch, and %d for pages", batches, pages)
+	}
+}
+
 // A site that sends Retry-After gets no request until then, and the log says so.
 func TestBatchRetryAfter(t *testing.T) {
 	var log strings.Builder

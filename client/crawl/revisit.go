@@ -140,7 +140,7 @@ func (r *revisits) replan(ctx context.Context) error {
 		}
 		switch planned := of.listens && !st.deaf; {
 		case st.sources.listens() && r.judge.BelievesAll(st.standing):
-			b.Manifest.Recall, b.Manifest.Planned = r.manifests.Recall(&b.Signal), planned
+			b.Manifest.Recall, b.Manifest.Planned = r.manifests.Recall(&b), planned
 			// In whole hours, so that it need not be written after every plan.
 			b.Manifest.Every = time.Duration(24*min(of.Every(plan.Price), 1)) * time.Hour
 			if st.polled.After(b.Manifest.Read) { // else a previous run read it last
@@ -214,7 +214,7 @@ func (r *revisits) demands(pass *fresh.Planning) demanders {
 		x := special{collection.Site{ID: id}, fresh.SiteTerms{Most: r.sites.takes(st), Manifest: st.sources.listens(), Parted: st.parted}}
 		if x.terms.Manifest {
 			heard := believed(st)
-			x.terms.Precision, x.terms.Recall = r.manifests.Precision(&heard.Signal), r.manifests.Recall(&heard.Signal)
+			x.terms.Precision, x.terms.Recall = r.manifests.Precision(&heard.Signal), r.manifests.Recall(&heard)
 		}
 		if x.terms.Manifest || x.terms.Most > 0 {
 			list = append(list, x)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -81,7 +81,7 @@ func (e *earnedTrust) believe(st *site, p *collection.Page) judgement.Decision {
 	return e.judge.Believe(st.standing, p)
 }
 
-func (e *earnedTrust) audits() bool { return rand.Float64() < budget.AuditShare }
+func (e *earnedTrust) audits() bool { return rand.Float64() < fresh.AuditShare }
 
 func (e *earnedTrust) admits(url string) bool {
 	e.work.Lock()

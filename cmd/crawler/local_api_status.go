@@ -120,7 +120,7 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 		if p.Status == http.StatusOK && p.Took > 0 {
 			f.timed, f.bytes, f.took, f.latency = f.timed+1, f.bytes+p.Length, f.took+p.Took, f.latency+p.Latency
 		}
-		b := fresh.Page{History: p.History, Site: believed[p.Site]}
+		b := fresh.Page{History: p.History, Site: believed[p.Site], Directory: fresh.Directory(p.URL)}
 		f.sum += b.Fresh(now)
 		if age := now.Sub(p.First).Hours() / 24; age > 0 && p.Visits > 1 {
 			f.perDay += float64(p.Visits-1) / max(age, 1)

@@ -29,7 +29,15 @@ func adminHandler(ctx context.Context, s *sitePage, guard *admin.Guard) http.Han
 		if !status.Whole || status.MassHeld || status.Error != "" || s.forms.Evidence != nil && s.forms.Evidence.Status().Mass {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		json.NewEncoder(w).Encode(status)
+		says := struct {
+			server.Status
+			Log *logHealth `json:"log,omitempty"`
+		}{Status: status}
+		if s.told != nil {
+			says.Log = &logHealth{Role: "writer", Here: s.told.log.Head()}
+			says.Log.ask(r.Context(), s.told.stream)
+		}
+		json.NewEncoder(w).Encode(says)
 	})
 	page, guarded := s.page(ctx.Done()), http.NewServeMux()
 	guarded.Handle("GET /{$}", page)
@@ -60,13 +68,8 @@ func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	send := func(kind prometheus.ValueType, name, help string, v float64, labels ...string) {
-		var names, values []string
-		for i := 0; i+1 < len(labels); i += 2 {
-			names, values = append(names, labels[i]), append(values, labels[i+1])
-		}
-		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("parley_"+name, help, names, nil), kind, v, values...)
-	}
+	s := sender(ch)
+	send := s.send
 	flag := func(b bool) float64 {
 		if b {
 			return 1
@@ -88,7 +91,25 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	send(counter, "changes_missed_total", "Changes that no file system event had reported, found by a regular scan.", float64(p.Missed))
 	send(counter, "manifest_writes_total", "Manifests written.", float64(p.Writes))
 
-	n := m.n.Stats()
+	s.doors(m.n.Stats())
+	m.collectForms(send)
+}
+
+// A sender sends metrics to Prometheus.
+type sender chan<- prometheus.Metric
+
+func (s sender) send(kind prometheus.ValueType, name, help string, v float64, labels ...string) {
+	var names, values []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, labels[i+1])
+	}
+	s <- prometheus.MustNewConstMetric(prometheus.NewDesc("parley_"+name, help, names, nil), kind, v, values...)
+}
+
+// doors exports the counts of a notifier.
+func (s sender) doors(n doors.Stats) {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	send := s.send
 	send(gauge, "subscribers", "Streams and waiting long polls.", float64(n.Subscribers))
 	send(counter, "streams_total", "Streams opened.", float64(n.Streams))
 	send(counter, "frames_total", "Messages sent on streams.", float64(n.Frames))
@@ -107,7 +128,6 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		send(counter, "form_answers_total", "Responses to polls, by form.", float64(s.Answers), "as", as)
 		send(counter, "form_bytes_total", "Bytes of messages and responses with changes, before content coding, by form.", float64(s.Bytes), "as", as)
 	}
-	m.collectForms(send)
 }
 
 // collectForms exports the counts of the forms that are in use.

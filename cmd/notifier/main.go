@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -65,6 +63,10 @@ text that should never have been public:
 Serve a page about the site, metrics and health on a separate address:
     notifier ... --admin 127.0.0.1:8640       then GET /, /metrics, /healthz
 
+Share the log of the site through NATS, with standbys, and with doors that have no docroot:
+    notifier ... --log nats://a:4222,nats://b:4222
+    notifier --door --base https://www.example.org/ --log nats://a:4222,nats://b:4222
+
 Show the state of the site:
     notifier status --base https://www.example.org/
 
@@ -81,6 +83,7 @@ type daemon struct {
 	adminToken    string
 	proxies       caller.Proxies
 	noSelfCheck   bool
+	log           sharedLog
 }
 
 func notifier() *command.Command {
@@ -105,7 +108,7 @@ func notifier() *command.Command {
 			{Title: "Delivery", Options: []string{"listen", "preset", "callers", "ask-via"}},
 			{Title: "Operation", Options: []string{"admin", "config", "log-level"}},
 		},
-		Flags: slices.Concat(d.site.Options(50), d.site.DoorOptions(), []command.Flag{
+		Flags: slices.Concat(d.site.Options(50), d.site.DoorOptions(), d.log.options(), []command.Flag{
 			bind("listen", &d.listen, "listen on `ADDRESS` for requests from the web server"),
 			bind("admin", &d.admin, "serve a page about the site, metrics and health on `ADDRESS`"),
 			bind("admin-token", &d.adminToken, "require for the page, not for metrics and health, a token in `FILE`, one per line, read at the start (default: the page is served only to this machine)"),
@@ -126,20 +129,24 @@ func notifier() *command.Command {
 }
 
 func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
-	hangups := make(chan os.Signal, 1) // the usual request to reload files
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	if h := d.limits.Heartbeat; h <= 0 || h > protocol.MaxHeartbeat {
 		return command.Misusef("--heartbeat %s: want more than 0, and at most %s: after a longer silence crawlers assume that the stream has ended", h, protocol.MaxHeartbeat)
 	}
 	if n := d.limits.MaxSubscribers; n > doors.MostSubscribers {
 		return command.Misusef("--max-subscribers %d: want at most %d", n, doors.MostSubscribers)
 	}
+	pullOnly, err := d.checkLog(env)
+	if err != nil {
+		return err
+	}
 	if err := d.site.CheckDocroot(); err != nil {
 		return err
 	}
 	if err := d.site.StatePath(); err != nil {
 		return err
+	}
+	if d.log.door {
+		return unlessEnded(ctx, d.runDoor(ctx, env, pullOnly))
 	}
 	if err := d.site.Check(env.Log); err != nil {
 		return err
@@ -155,14 +162,27 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if err != nil {
 		return err
 	}
+	if d.log.servers != "" {
+		return unlessEnded(ctx, d.runWriter(ctx, env, pullOnly, tokens, adminTokens))
+	}
 	o := d.site.JournalOptions(env.Log)
-	o.Wait = 10 * time.Second // an rdfgen from cron, or a previous notifier that is ending
+	o.Wait = journalWait
 	journal, err := server.OpenJournal(ctx, d.site.State, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
+	return d.publish(ctx, env, journal, nil, tokens, adminTokens)
+}
 
+// journalWait is how long another process may take to close the state: an rdfgen from cron, or a notifier that is ending.
+const journalWait = 10 * time.Second
+
+// publish keeps a journal in step with the site, and serves it, until ctx ends. With w it tells the log in NATS.
+func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.Journal, w *told, tokens, adminTokens []string) error {
+	hangups := make(chan os.Signal, 1) // the usual request to reload files
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	site, err := d.site.Inventory(journal, env.Log)
 	if err != nil {
 		return err
@@ -175,13 +195,24 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	public := p.Inventory.Public
 	snapshot := p.Snapshot
 	d.limits.Hurry = d.site.Hurry
-	n := &doors.Notifier{Log: journal, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready, Limits: d.limits, Logger: env.Log}
+	// When one task ends, all end: streams are closed, then the listeners, then the publisher writes a last
+	// manifest.
+	ctx, own, wait := owning(ctx)
+	var log protocol.Log = journal
+	if w != nil {
+		log, snapshot.Told = w.log, w.log.Told
+		p.Outputs = append(p.Outputs, &publishedFiles{files: w.stream.Files(), snapshot: snapshot, over: ctx.Done()})
+	}
+	n := &doors.Notifier{Log: log, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready, Limits: d.limits, Logger: env.Log}
 	if d.welcome != (protocol.Welcome{}) {
 		n.Welcome = &d.welcome
 	}
 	n.Clients.Proxies = d.proxies
 	if len(tokens) > 0 {
 		n.Clients.Announce, n.Clients.AnnounceTokens = p.Announce, tokens
+		if w != nil {
+			n.Clients.Announce = w.announce(p.Announce)
+		}
 	}
 	f.offer(n, site, journal)
 	t := senders{
@@ -217,33 +248,13 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.TaskOptions()...), nil },
 		}}
 
-	doors, err := net.Listen("tcp", d.listen)
+	doors, adminListener, err := d.listeners()
 	if err != nil {
 		return err
 	}
-	var adminListener net.Listener
-	if d.admin != "" {
-		if adminListener, err = net.Listen("tcp", d.admin); err != nil {
-			doors.Close()
-			return err
-		}
-	}
-
-	// When one task ends, all end: streams are closed, then the listeners, then the publisher writes a last
-	// manifest.
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var owned sync.WaitGroup
-	own := func(what string, run func() error) {
-		owned.Go(func() {
-			if err := run(); err != nil {
-				stop(fmt.Errorf("%s: %w", what, err))
-			}
-		})
-	}
 	own("doors", func() error { return serve(ctx, doors, t.doors(f.doors(n, d.site.Base), d.site.Base), n.Close) })
 	if adminListener != nil {
-		page := &sitePage{base: d.site.Base, journal: journal, publisher: p, notifier: n, forms: f, senders: &t, rules: rules, holder: holder}
+		page := &sitePage{base: d.site.Base, journal: journal, publisher: p, notifier: n, forms: f, senders: &t, rules: rules, holder: holder, told: w}
 		if logs := d.site.AccessLogs(); len(logs) > 0 {
 			page.costs = &crawlerCosts{logs: logs, log: env.Log, sitemap: slices.ContainsFunc(p.Outputs, func(o server.Output) bool {
 				_, is := o.(*static.Sitemap)
@@ -272,15 +283,14 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	own("socket", func() error { return holder.Run(ctx) })
 	t.own(ctx, own)
 	f.own(ctx, own)
+	if w != nil {
+		w.own(ctx, own)
+	}
 	if !d.noSelfCheck {
 		own("self-check", func() error { selfCheck(ctx, journal, p, d.site.HTTP(), env.Log); return nil })
 	}
 	env.Log.Info("notifier listens", "address", doors.Addr().String(), "base", d.site.Base, "state", d.site.State, "manifest", snapshot.Path)
-	owned.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return nil
+	return wait()
 }
 
 // serve serves until ctx ends; then showOut closes the streams, and requests under way end.

@@ -32,6 +32,7 @@ const (
 
 // A sitePage is the page about a site, for those who run it.
 type sitePage struct {
+	told      *told // nil: the log is not shared
 	base      string
 	journal   *server.Journal
 	publisher *server.Publisher

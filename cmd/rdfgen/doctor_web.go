@@ -244,7 +244,7 @@ func (d *doctor) pages(ctx context.Context) {
 	}
 	switch e := d.shown; {
 	case checked.Inside != "":
-		d.add("evidence", note, "pages, such as "+checked.Inside+", are answered from a loopback or private address: that proves little about what other machines get", "name a proxy on another machine: --ask-via http://HOST:PORT, for the notifier too")
+		d.add("evidence", note, "pages, such as "+checked.Inside+", are answered from a loopback or private address: that proves little about what other machines get, so the notifier delivers no page contents", "name a proxy on another machine: --ask-via http://HOST:PORT, for the notifier too")
 	case e != nil:
 		d.add("evidence", fine, e.String(), "")
 	}

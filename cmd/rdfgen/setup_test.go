@@ -124,7 +124,10 @@ func TestSetupWritesParleyConf(t *testing.T) {
 	}
 }
 
-const nginxConf = "error_log DIR/error.log;\npid DIR/pid;\nevents {}\nhttp {\n\taccess_log off;\n\tinclude conf.d/*.conf;\n\tinclude sites/*;\n}\n"
+// Without paths of its own, nginx -t would give the directories of this machine's nginx to another user.
+const nginxConf = "error_log DIR/error.log;\npid DIR/pid;\nevents {}\nhttp {\n\taccess_log off;\n" +
+	"\tclient_body_temp_path DIR/b;\n\tproxy_temp_path DIR/p;\n\tfastcgi_temp_path DIR/f;\n\tuwsgi_temp_path DIR/u;\n\tscgi_temp_path DIR/s;\n" +
+	"\tinclude conf.d/*.conf;\n\tinclude sites/*;\n}\n"
 
 func TestSetupFindsTheServerBlock(t *testing.T) {
 	machine.Tool(t, "nginx")

@@ -53,7 +53,7 @@ var exceptions = map[string]string{
 	"serve-pages": "has a feature of its own", "expires": "goes with --serve-pages", "clean-urls": "has a feature of its own", "archive": "has a feature of its own", "versions": "has a feature of its own",
 	"indexnow-listen": "nobody sends notices here", "indexnow": "there is no search engine here", "indexnow-key": "there is no search engine here",
 	"indexnow-all": "there is no search engine here", "indexnow-rotate": "there is no search engine here", "indexnow-significance": "there is no search engine here",
-	"trusted-proxy": "all clients are on this machine", "websub": "there is no hub here", "on-change": "there is no receiver here", "webhook": "there is no receiver here", "webhook-secret": "goes with --webhook", "hub": "there is no subscriber here", "announce-tokens": "another inventory of a site",
+	"trusted-proxy": "all clients are on this machine", "websub": "there is no hub here", "on-change": "there is no receiver here", "webhook": "there is no receiver here", "webhook-secret": "goes with --webhook", "hub": "there is no subscriber here", "log": "there is no NATS here", "log-creds": "goes with --log", "door": "goes with --log", "announce-tokens": "another inventory of a site",
 	"urls": "another inventory of a site", "urls-cmd": "another inventory of a site", "urls-sitemap": "another inventory of a site",
 	"urls-feed": "another inventory of a site", "fetch": "goes with lists", "fetch-rate": "goes with lists", "recheck": "goes with lists",
 	"callers": "needs a file of tokens", "token": "needs a file of tokens", "program": "needs a program", "batches": "writes a file that nobody reads",

@@ -28,6 +28,10 @@ var elsewhere = map[string]map[string]string{
 		"go install github.com/parleyweb/parley/cmd/rdfgen@latest": published,
 	},
 	"docs/go.md": {"go get github.com/parleyweb/parley": published},
+	"docs/scale.md": {
+		"notifier --docroot /var/www/html --base https://www.example.org/ --log nats://site:PASSWORD@nats1:4222,nats://site:PASSWORD@nats2:4222": "internal/endtoend TestDoorsOnSeveralMachines",
+		"notifier --door --base https://www.example.org/ --log nats://site:PASSWORD@nats1:4222,nats://site:PASSWORD@nats2:4222":                  "internal/endtoend TestDoorsOnSeveralMachines",
+	},
 	"docs/freshness.md": {
 		"crawler simulate freshness":                        "cmd/crawler/internal/simulate TestSimulateFreshness",
 		"crawler simulate freshness --chart freshness.html": "cmd/crawler/internal/simulate TestSimulateFreshness",

@@ -32,6 +32,10 @@ var bin string // directory of the built programs
 const programsEnv = "PARLEY_TEST_PROGRAMS"
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv(natsEnv); file != "" {
+		runNATS(file)
+		return
+	}
 	if bin = os.Getenv(programsEnv); bin != "" {
 		os.Exit(m.Run())
 	}

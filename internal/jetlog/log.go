@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -31,11 +32,16 @@ type Log struct {
 	// stream no longer has. Follow needs it.
 	Items func(ctx context.Context) (protocol.Cursor, iter.Seq2[protocol.Item, error], error)
 
+	// Ahead says that the journal may have changes that were not told, since its site was written here: Follow delivers nothing
+	// before it has asked the stream.
+	Ahead bool
+
 	Logger *slog.Logger
 
-	mu   sync.Mutex // guards the fields below
-	told protocol.Cursor
-	wake chan struct{} // closed and replaced when told changes
+	mu    sync.Mutex // guards the fields below
+	told  protocol.Cursor
+	floor protocol.Cursor // of the stream, when it was asked last
+	wake  chan struct{}   // closed and replaced when told changes
 }
 
 var _ protocol.Log = (*Log)(nil)
@@ -69,12 +75,19 @@ func (l *Log) Head() protocol.Cursor {
 	return told
 }
 
-// Floor implements [protocol.Log]. It is the zero Cursor as long as Head is.
+// Floor implements [protocol.Log]. It is the zero Cursor as long as Head is. Changes that only the stream has are read from there.
 func (l *Log) Floor() protocol.Cursor {
-	if floor := l.Journal.Floor(); floor.Epoch == l.Head().Epoch {
-		return floor
+	l.mu.Lock()
+	told, stream := l.told, l.floor
+	l.mu.Unlock()
+	floor := l.Journal.Floor()
+	switch {
+	case floor.Epoch != told.Epoch:
+		return protocol.Cursor{}
+	case stream.Epoch == floor.Epoch && stream.Seq < floor.Seq:
+		return stream
 	}
-	return protocol.Cursor{}
+	return floor
 }
 
 // Read implements [protocol.Log].
@@ -87,6 +100,9 @@ func (l *Log) Read(ctx context.Context, after protocol.Cursor, max int) ([]proto
 		told, _ = l.current()
 	}
 	changes, err := l.Journal.Read(ctx, after, max)
+	if errors.Is(err, protocol.ErrTooOld) && after.Epoch == told.Epoch {
+		changes, err = l.Stream.read(ctx, after, max)
+	}
 	for i := range changes {
 		if changes[i].Seq > told.Seq {
 			return changes[:i], err
@@ -98,21 +114,33 @@ func (l *Log) Read(ctx context.Context, after protocol.Cursor, max int) ([]proto
 // catchUp asks the stream whether it has told a cursor that this log does not have, and then waits for it.
 func (l *Log) catchUp(ctx context.Context, after protocol.Cursor) error {
 	last, err := l.Stream.last(ctx)
-	if err != nil {
-		return fmt.Errorf("read after %v: %w", after, err)
-	}
-	if head := last.head(); head.Epoch != after.Epoch || after.Seq > head.Seq {
+	switch head := last.head(); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("read after %v: %w: %w", after, protocol.ErrAway, err)
+	case head.Epoch != after.Epoch || after.Seq > head.Seq:
 		return fmt.Errorf("read after %v: %w: the log is at %v", after, protocol.ErrEpoch, head)
 	}
+	return l.Told(ctx, after)
+}
+
+// Told waits, for some seconds, until this log has a cursor. The error wraps protocol.ErrAway if it does not get there.
+func (l *Log) Told(ctx context.Context, at protocol.Cursor) error {
+	late, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	for {
 		told, wake := l.current()
-		if told.Epoch == after.Epoch && told.Seq >= after.Seq {
+		if told.Epoch == at.Epoch && told.Seq >= at.Seq {
 			return nil
 		}
 		select {
 		case <-wake:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-late.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("wait for %v: %w: the log here is at %v", at, protocol.ErrAway, told)
 		}
 	}
 }
@@ -138,21 +166,15 @@ func (l *Log) Wait(ctx context.Context, after protocol.Cursor) error {
 // stream has been told something else (ErrDiverged). It begins an epoch that the stream does not have only if the stream is
 // empty, or if it is told to: an old journal that comes back must not end the present epoch.
 func (l *Log) Tell(ctx context.Context, begin bool) error {
-	last, err := l.Stream.last(ctx)
-	if err == nil {
-		err = l.Journal.Wait(ctx, protocol.Cursor{})
-	}
-	if err != nil {
+	if err := l.Journal.Wait(ctx, protocol.Cursor{}); err != nil {
 		return err
 	}
-	w, head := l.Stream.writer(last), l.Journal.Head()
-	switch at := last.head(); {
-	case at.Epoch == head.Epoch:
-		err = l.continues(ctx, &last)
-	case at.IsZero() || begin:
-		err = w.begin(ctx, head)
-	default:
-		err = fmt.Errorf("%w: the journal is at %v, the stream at %v", ErrDiverged, head, at)
+	w, err := l.join(ctx, begin)
+	for err != nil && !errors.Is(err, ErrDiverged) && !errors.Is(err, ErrFenced) {
+		if !pause.For(ctx, again) {
+			return ctx.Err()
+		}
+		w, err = l.join(ctx, begin)
 	}
 	for err == nil {
 		at := w.last.head()
@@ -168,32 +190,60 @@ func (l *Log) Tell(ctx context.Context, begin bool) error {
 	return err
 }
 
-// continues returns an error unless the journal has the change that was told last, as the last one or with more after it.
-func (l *Log) continues(ctx context.Context, last *place) error {
-	at, head := last.head(), l.Journal.Head()
-	diverged := fmt.Errorf("%w: the journal is at %v, the stream at %v", ErrDiverged, head, at)
-	if head.Seq < at.Seq || at.Seq < l.Journal.Floor().Seq {
-		return diverged
+// join returns a writer that goes on after what was told last, which the journal has too.
+func (l *Log) join(ctx context.Context, begin bool) (*writer, error) {
+	last, err := l.Stream.last(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if at.Seq == l.Journal.Floor().Seq { // it began there, or was adopted there
-		return nil
+	w, head := l.Stream.writer(last), l.Journal.Head()
+	if at := last.head(); at.IsZero() || begin && at.Epoch != head.Epoch {
+		return w, w.begin(ctx, head)
+	}
+	agree, err := l.agrees(ctx, &last)
+	if at := last.head(); err == nil && (!agree || head.Seq < at.Seq) {
+		err = fmt.Errorf("%w: the journal is at %v, the stream at %v", ErrDiverged, head, at)
+	}
+	return w, err
+}
+
+// agrees reports whether the journal has the last change that both it and the stream can have, so that one continues the other.
+func (l *Log) agrees(ctx context.Context, last *place) (bool, error) {
+	at, floor := l.Journal.Head(), l.Journal.Floor()
+	data := last.data
+	switch told := last.head(); {
+	case at.Epoch != told.Epoch:
+		return false, nil
+	case at.Seq >= told.Seq:
+		at = told
+	case at.Seq < last.cursor.Seq:
+		return false, nil
+	case at.Seq > last.cursor.Seq:
+		b, ok, err := l.Stream.message(ctx, last.messageOf(at))
+		if err != nil || !ok {
+			return false, err
+		}
+		data = b
+	}
+	if at.Seq <= floor.Seq || at.Seq == last.cursor.Seq { // it began there, or was adopted there
+		return at.Seq >= floor.Seq, nil
 	}
 	changes, err := l.Journal.Read(ctx, protocol.Cursor{Epoch: at.Epoch, Seq: at.Seq - 1}, 1)
-	if err == nil && !bytes.Equal(journal.AppendChange(nil, changes[0]), last.data) && last.number != last.message {
-		err = diverged
-	}
-	return err
+	return err == nil && bytes.Equal(journal.AppendChange(nil, changes[0]), data), err
 }
 
 // Follow keeps the journal a copy of what is told, until ctx ends. What fails is logged and tried again.
 func (l *Log) Follow(ctx context.Context) error {
-	l.reached(l.Journal.Head())
-	for {
+	if !l.Ahead {
+		l.reached(l.Journal.Head())
+	}
+	for trouble := ""; ; {
 		err := l.follow(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if l.Logger != nil && err != nil {
+		if err != nil && err.Error() != trouble && l.Logger != nil {
+			trouble = err.Error()
 			l.Logger.Warn("the log of the site cannot be followed: trying again", "at", l.Head().String(), "err", err)
 		}
 		if !pause.For(ctx, again) {
@@ -202,25 +252,34 @@ func (l *Log) Follow(ctx context.Context) error {
 	}
 }
 
-// follow follows one epoch. The error is nil if another one has begun.
+// follow follows one epoch. The error is nil if another one has begun, or none.
 func (l *Log) follow(ctx context.Context) error {
 	last, err := l.Stream.last(ctx)
 	if err != nil || last.cursor.IsZero() {
 		return err
 	}
-	info, err := l.Stream.stream.Info(ctx)
+	stream, err := l.Stream.open(ctx)
+	if err != nil {
+		return l.Stream.fail("open", err)
+	}
+	info, err := stream.Info(ctx)
 	if err != nil {
 		return l.Stream.fail("ask about", err)
 	}
-	lacks := func(at protocol.Cursor) bool {
-		return at.Epoch != last.cursor.Epoch || at.Seq < last.cursor.Seq || at.Seq > last.head().Seq || last.messageOf(at)+1 < info.State.FirstSeq
+	l.mu.Lock()
+	l.floor = last.floor(info.State.FirstSeq)
+	l.mu.Unlock()
+	lacks := func(at protocol.Cursor) bool { return last.messageOf(at)+1 < info.State.FirstSeq }
+	agree, err := l.agrees(ctx, &last)
+	if err != nil {
+		return err
 	}
-	if lacks(l.Journal.Head()) {
+	if !agree || lacks(l.Journal.Head()) {
 		at, items, err := l.Items(ctx)
 		if err == nil {
 			last, err = l.Stream.last(ctx) // it has gone on meanwhile
 		}
-		if err == nil && lacks(at) {
+		if err == nil && (at.Epoch != last.cursor.Epoch || at.Seq < last.cursor.Seq || at.Seq > last.head().Seq || lacks(at)) {
 			err = fmt.Errorf("the items are at %v, which the stream at %v does not continue", at, last.head())
 		}
 		if err == nil {
@@ -230,8 +289,12 @@ func (l *Log) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	l.reached(l.Journal.Head())
-	return l.copyAfter(ctx, last.messageOf(l.Journal.Head()))
+	head := l.Journal.Head()
+	if told := last.head(); head.Seq > told.Seq {
+		head = told // what follows may still be told, here; if something else is told instead, the journal adopts that
+	}
+	l.reached(head)
+	return l.copyAfter(ctx, last.messageOf(head))
 }
 
 // copyAfter copies the changes after a message as they come.
@@ -256,12 +319,19 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 	defer func() {
 		cancel()
 		consuming.Stop()
-		<-consuming.Closed()
+		select {
+		case <-consuming.Closed():
+		case <-time.After(silence): // it ends with the connection
+		}
 	}()
 	for {
 		var batch []protocol.Change
 		at := l.Journal.Head()
-		for m := range waiting(ctx, came) {
+		m, err := l.next(ctx, came, consuming.Closed())
+		if err != nil {
+			return err
+		}
+		for n := 1; m != nil; n++ {
 			meta, err := m.Metadata()
 			if err != nil {
 				return err
@@ -280,9 +350,12 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 			if ok {
 				batch = append(batch, change)
 			}
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+			if m = nil; n < protocol.MaxBatch {
+				select {
+				case m = <-came:
+				default:
+				}
+			}
 		}
 		if err := l.Journal.Replay(ctx, at, batch); err != nil {
 			return err
@@ -291,19 +364,27 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 	}
 }
 
-// waiting yields one message, for which it waits, and those that have come meanwhile, at most protocol.MaxBatch.
-func waiting(ctx context.Context, came <-chan jetstream.Msg) iter.Seq[jetstream.Msg] {
-	return func(yield func(jetstream.Msg) bool) {
+// next waits for a message. While none comes it asks the stream now and then whether there is one: the reader of a server that was
+// lost, or of a stream that was, may not notice.
+func (l *Log) next(ctx context.Context, came <-chan jetstream.Msg, over <-chan struct{}) (jetstream.Msg, error) {
+	for {
+		late := time.NewTimer(5 * silence)
 		select {
 		case m := <-came:
-			for n := 1; yield(m) && n < protocol.MaxBatch; n++ {
-				select {
-				case m = <-came:
-				default:
-					return
-				}
-			}
+			late.Stop()
+			return m, nil
 		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over:
+			return nil, l.Stream.fail("follow", errors.New("its messages have ended"))
+		case <-late.C:
+		}
+		last, err := l.Stream.last(ctx)
+		if here := l.Head(); err == nil && last.head() != here && len(came) == 0 {
+			err = l.Stream.fail("follow", fmt.Errorf("no message comes after %v, though it is at %v", here, last.head()))
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/protocol"
@@ -46,10 +48,11 @@ func TestReadsAreThoseOfTheJournal(t *testing.T) {
 			compare := func(l protocol.Log) {
 				t.Helper()
 				after, most := protocol.Cursor{Epoch: epoch, Seq: rnd.Uint64N(j.Head().Seq + 3)}, 1+rnd.IntN(40)
+				told := written.Head() // grows while l is read
 				got, err := l.Read(t.Context(), after, most)
 				want, werr := j.Read(t.Context(), after, most)
 				switch {
-				case errors.Is(err, protocol.ErrEpoch) && after.Seq > written.Head().Seq: // it is not told yet
+				case errors.Is(err, protocol.ErrEpoch) && after.Seq > told.Seq: // it is not told yet
 				case err != nil || werr != nil:
 					t.Fatalf("read after %v: %v; the journal: %v", after, err, werr)
 				case len(got) > len(want) || len(got) > 0 && !reflect.DeepEqual(got, want[:len(got)]):
@@ -322,6 +325,29 @@ func TestNATSIsAway(t *testing.T) {
 	}
 }
 
+// NATS has lost all its data: the writer ends, and when it starts again it begins the stream at its own cursor. A copy that has
+// everything goes on, in the same epoch.
+func TestStreamIsLost(t *testing.T) {
+	c := newCluster(t, 1)
+	j := c.site()
+	told := c.tell(c.stream(), j)
+	copied := c.follow(c.stream(), func() *journal.Journal { return j })
+	c.reaches(copied, c.append(j, step(protocol.Create, "a", "1")))
+	js, err := jetstream.New(c.conn)
+	c.must(err)
+	c.must(js.DeleteStream(t.Context(), "site"))
+	next := c.append(j, step(protocol.Update, "a", "2"))
+	<-told.ended
+	if err := told.stop(); !errors.Is(err, jetlog.ErrFenced) {
+		t.Errorf("the writer: %v", err)
+	}
+	told = c.tell(c.stream(), j)
+	c.reaches(told, next)
+	c.reaches(copied, next)
+	c.reaches(copied, c.append(j, step(protocol.Update, "a", "3")))
+	c.sameItems(copied.Journal, j)
+}
+
 // The state of a site is lost: it begins a new epoch, which the copies follow, and which the old state, found again, cannot end.
 func TestNewEpoch(t *testing.T) {
 	c := newCluster(t, 1)
@@ -376,7 +402,21 @@ func TestCopyThatMissedChanges(t *testing.T) {
 	c.run(again, again.Follow)
 	c.reaches(again, j.Head())
 	c.sameItems(copied.Journal, j)
-	if again.Floor() != j.Head() {
-		t.Errorf("the copy has changes after %v, the journal is at %v", again.Floor(), j.Head())
+	if floor := again.Journal.Floor(); floor != j.Head() {
+		t.Errorf("the copy has changes after %v, the journal is at %v", floor, j.Head())
+	}
+	// What only the stream has is read from there, and refused if not even the stream has it.
+	floor := again.Floor()
+	if floor.Seq+10 != j.Head().Seq {
+		t.Errorf("changes can be read after %v, the stream has ten up to %v", floor, j.Head())
+	}
+	want, err := j.Read(t.Context(), floor, 4)
+	c.must(err)
+	if got, err := again.Read(t.Context(), floor, 4); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read from the stream: %v, %v; want %v", got, err, want)
+	}
+	floor.Seq--
+	if _, err := again.Read(t.Context(), floor, 4); !errors.Is(err, protocol.ErrTooOld) {
+		t.Errorf("what the stream has no more: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,6 +27,9 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
+
+// ErrUnsafe is wrapped by the error for a stream, or servers, that may lose what they have acknowledged.
+var ErrUnsafe = errors.New("NATS may lose changes that it has acknowledged")
 
 // ErrFenced is returned by [Log.Tell] when another writer has gone on with the stream: this one can tell nothing any more.
 var ErrFenced = errors.New("another writer has gone on with the log")
@@ -37,42 +41,83 @@ const (
 )
 
 const (
-	patience = 5 * time.Second        // how long one request to NATS may take
+	patience = 5 * time.Second        // how long what takes several requests to NATS may take
+	answer   = 2 * time.Second        // how long NATS may take to answer one: meanwhile it may have elected another leader
 	again    = 250 * time.Millisecond // between one that failed and the next
 	silence  = time.Second            // after twice as long without a sign of life, a reader goes to another server
 )
 
 // A Stream is the stream of one site.
 type Stream struct {
-	nc     *nats.Conn
-	js     jetstream.JetStream
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	name    string
+	options Options
+
+	mu     sync.Mutex // guards stream
 	stream jetstream.Stream
-	name   string
 }
 
-// Options says what a stream is like.
+// Options says what a stream is like. Of one that exists they change nothing.
 type Options struct {
-	Name     string // of the stream: letters, digits, '-' and '_'
-	Replicas int    // on how many servers each message is stored; zero means one
+	Name string // of the stream: letters, digits, '-' and '_'
+
+	// Replicas is on how many servers each message is stored. Zero means three in a cluster of servers, and one otherwise.
+	Replicas int
 
 	// MaxChanges bounds the changes kept. Zero means 1,000,000.
 	MaxChanges int
+
+	// Reader says that this program only reads. Then the stream is opened when it is first needed, and never created.
+	Reader bool
 }
 
-// Open opens or creates a stream by a connection, which stays the caller's. All programs of a site open it with the same Options.
+// Open opens a stream by a connection, which stays the caller's, or creates it. All programs of a site open it with the same name.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
-	s := &Stream{nc: nc, name: o.Name}
+	s := &Stream{nc: nc, name: o.Name, options: o}
 	var err error
-	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(patience)); err == nil {
-		s.stream, err = s.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-			Name: o.Name, Subjects: []string{o.Name}, Storage: jetstream.FileStorage, Replicas: max(o.Replicas, 1),
-			MaxMsgs: int64(cmp.Or(o.MaxChanges, 1_000_000)), Discard: jetstream.DiscardOld, AllowAtomicPublish: true,
-		})
+	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answer)); err == nil && !o.Reader {
+		_, err = s.open(ctx)
 	}
 	if err != nil {
 		return nil, s.fail("open", err)
 	}
 	return s, nil
+}
+
+// open returns the stream, which it opens or creates at the first call that succeeds.
+func (s *Stream) open(ctx context.Context) (jetstream.Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream != nil {
+		return s.stream, nil
+	}
+	stream, err := s.js.Stream(ctx, s.name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && !s.options.Reader {
+		stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: s.name, Subjects: []string{s.name}, Storage: jetstream.FileStorage, Replicas: s.replicas(),
+			MaxMsgs: int64(cmp.Or(s.options.MaxChanges, 1_000_000)), Discard: jetstream.DiscardOld, AllowAtomicPublish: true,
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c := &stream.CachedInfo().Config; c.Storage != jetstream.FileStorage || !c.AllowAtomicPublish || c.PersistMode == jetstream.AsyncPersistMode {
+		return nil, fmt.Errorf("%w: want storage file, allow_atomic and the default persist_mode; delete the stream, and it is created so", ErrUnsafe)
+	}
+	s.stream = stream
+	return stream, nil
+}
+
+// replicas returns on how many servers what is created is stored.
+func (s *Stream) replicas() int {
+	if s.options.Replicas > 0 {
+		return s.options.Replicas
+	}
+	if s.nc.ConnectedClusterName() != "" {
+		return 3
+	}
+	return 1
 }
 
 func (s *Stream) fail(op string, err error) error {
@@ -103,6 +148,14 @@ func (o origin) at(message uint64) protocol.Cursor {
 
 // messageOf returns the message of a cursor of this epoch.
 func (o origin) messageOf(c protocol.Cursor) uint64 { return o.message + c.Seq - o.cursor.Seq }
+
+// floor returns the oldest cursor after which a stream that begins with a message has everything.
+func (o origin) floor(first uint64) protocol.Cursor {
+	if first <= o.message {
+		return o.cursor
+	}
+	return o.at(first - 1)
+}
 
 // A place is one message of a stream, and what it says.
 type place struct {
@@ -137,24 +190,116 @@ func placeOf(number uint64, h nats.Header, data []byte) (place, error) {
 	return place{origin: o, number: number, writer: h.Get(writerHeader), data: data}, nil
 }
 
+// Head asks the leader of the stream for the cursor of what was told last. It is the zero Cursor of a stream without messages.
+func (s *Stream) Head(ctx context.Context) (protocol.Cursor, error) {
+	last, err := s.last(ctx)
+	return last.head(), err
+}
+
 // last asks the leader of the stream for its newest message.
 func (s *Stream) last(ctx context.Context) (place, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	m, err := s.stream.GetLastMsgForSubject(ctx, s.name)
 	var p place
+	stream, err := s.open(ctx)
+	if err != nil {
+		return p, s.fail("open", err)
+	}
+	m, err := stream.GetLastMsgForSubject(ctx, s.name)
 	if err == nil {
 		p, err = placeOf(m.Sequence, m.Header, m.Data)
 	} else if errors.Is(err, jetstream.ErrMsgNotFound) {
 		var info *jetstream.StreamInfo
-		if info, err = s.stream.Info(ctx); err == nil {
+		if info, err = stream.Info(ctx); err == nil {
 			p.number = info.State.LastSeq
 		}
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // it was deleted
+		s.mu.Lock()
+		s.stream = nil
+		s.mu.Unlock()
 	}
 	if err != nil {
 		return place{}, s.fail("read the end of", err)
 	}
 	return p, nil
+}
+
+// message returns the record of one message, and false if the stream does not have it any more.
+func (s *Stream) message(ctx context.Context, number uint64) ([]byte, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	stream, err := s.open(ctx)
+	if err != nil {
+		return nil, false, s.fail("open", err)
+	}
+	m, err := stream.GetMsg(ctx, number)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, false, nil
+	} else if err != nil {
+		return nil, false, s.fail("read", err)
+	}
+	return m.Data, true, nil
+}
+
+// read returns at most some of the changes after a cursor, as [protocol.Log] does, from the stream itself: for a reader that
+// comes from longer ago than a copy on this machine has changes.
+func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) (changes []protocol.Change, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	away := func(err error) error { return fmt.Errorf("read after %v: %w: %w", after, protocol.ErrAway, err) }
+	last, err := s.last(ctx)
+	if err != nil {
+		return nil, away(err)
+	}
+	stream, err := s.open(ctx)
+	if err != nil {
+		return nil, away(err)
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return nil, away(err)
+	}
+	if floor := last.floor(info.State.FirstSeq); after.Epoch != floor.Epoch {
+		return nil, fmt.Errorf("read after %v: %w: the log is at %v", after, protocol.ErrEpoch, last.head())
+	} else if after.Seq < floor.Seq {
+		return nil, fmt.Errorf("read after %v: %w: the log has changes after %v", after, protocol.ErrTooOld, floor)
+	}
+	if most < 1 {
+		most = protocol.MaxBatch
+	}
+	most = int(min(uint64(most), last.head().Seq-after.Seq))
+	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: last.messageOf(after) + 1, InactiveThreshold: 2 * patience, MemoryStorage: true, Replicas: 1})
+	if err != nil {
+		return nil, away(err)
+	}
+	defer stream.DeleteConsumer(ctx, c.CachedInfo().Name) // else it ends by itself
+	batch, err := c.Fetch(most, jetstream.FetchMaxWait(patience/2))
+	if err != nil {
+		return nil, away(err)
+	}
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return nil, away(err)
+		}
+		p, err := placeOf(meta.Sequence.Stream, m.Headers(), m.Data())
+		if err != nil {
+			return nil, err
+		}
+		change, ok, err := p.change()
+		if err != nil {
+			return nil, err
+		}
+		if ok && change.Seq == after.Seq+uint64(len(changes))+1 {
+			changes = append(changes, change)
+		}
+	}
+	if len(changes) == 0 {
+		return nil, away(errors.Join(batch.Error(), errors.New("no message came")))
+	}
+	return changes, nil
 }
 
 // A writer appends to a stream, after a message that it knows to be the last one.
@@ -215,7 +360,7 @@ func (w *writer) append(ctx context.Context, o origin, records [][]byte) error {
 
 // publish sends one batch, whose last message is acknowledged for all.
 func (w *writer) publish(ctx context.Context, o origin, records [][]byte) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	batch := rand.Text()
 	for i, data := range records {

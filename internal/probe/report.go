@@ -364,8 +364,12 @@ func (c *Cost) write(b *strings.Builder) {
 	if !c.AllPages {
 		pages = "at least " + pages
 	}
-	fmt.Fprintf(b, "Cost of one month with copies fresh %.0f %% of the time: %s pages of %s each, %.3g changes a day in all",
-		100*c.Freshness, pages, size(float64(c.PageBytes)), c.ChangesADay)
+	changes := fmt.Sprintf("%.2g", c.ChangesADay)
+	if c.ChangesADay >= 10 {
+		changes = number(c.ChangesADay)
+	}
+	fmt.Fprintf(b, "Cost of one month with copies fresh %.0f %% of the time: %s pages of %s each, %s changes a day in all",
+		100*c.Freshness, pages, size(float64(c.PageBytes)), changes)
 	if c.Dates == "" {
 		b.WriteString(" (assumed: no credible dates)\n")
 	} else {

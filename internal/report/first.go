@@ -74,7 +74,7 @@ func first(r *Report, never Traffic, url string) First {
 	case r.Log.NoAgent == r.Total.Requests:
 		best.Text = "This log does not say who the crawlers are: log the combined format, which has the user agent."
 	case all.Requests < worthRequests:
-		best.Text = fmt.Sprintf("Nothing needs to be done: crawlers sent only %s.", many(all.Requests, "request", "requests"))
+		best.Text = fmt.Sprintf("Nothing needs to be done: this log has %s by crawlers.", many(all.Requests, "request", "requests"))
 	default:
 		best.Text = fmt.Sprintf("Nothing needs to be done: no single step would save %s requests and %.0f %% of what crawlers cost.", count(worthRequests), 100*worthShare)
 	}

@@ -22,7 +22,7 @@ func TestFirstStep(t *testing.T) {
 		saves      report.Traffic
 		requests   func()
 	}{
-		{"none", "crawlers sent only 99 requests", report.Traffic{}, func() {
+		{"none", "this log has 99 requests by crawlers", report.Traffic{}, func() {
 			for range 99 {
 				request("GPTBot", "/", 200, 100)
 			}

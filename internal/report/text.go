@@ -229,7 +229,7 @@ func (w *text) hours(r *Report) {
 	for _, h := range r.Hours {
 		most = max(most, h.Requests)
 	}
-	w.title("HOURS (%s): # crawlers, : others; the highest is %s requests", r.Zone, count(most))
+	w.title("HOURS (%s): # crawlers, : others; the highest is %s", r.Zone, many(most, "request", "requests"))
 	for row := rows; row > 0; row-- {
 		line := ""
 		for _, h := range r.Hours {

@@ -58,9 +58,9 @@ type Notes interface {
 	SetNotes(notes map[string][]byte) error
 }
 
-// How rules are split into notes, which are small.
+// How rules are split into notes, which are small: their keys begin with NoteKey.
 const (
-	noteKey  = "robots/" // and a number from 0
+	NoteKey  = "robots/" // and a number from 0
 	noteSize = 48 << 10
 	maxNotes = 64
 )
@@ -251,7 +251,7 @@ func seconds(d time.Duration) string {
 func loadRules(notes Notes) (*Rules, error) {
 	var b []byte
 	for i := range maxNotes {
-		part, err := notes.Note(noteKey + strconv.Itoa(i))
+		part, err := notes.Note(NoteKey + strconv.Itoa(i))
 		if err != nil {
 			return nil, fmt.Errorf("robots.txt: load stored rules: %w", err)
 		}
@@ -280,7 +280,7 @@ func storeRules(notes Notes, r *Rules) error {
 			n := min(len(b), noteSize)
 			part, b = b[:n], b[n:]
 		}
-		parts[noteKey+strconv.Itoa(i)] = part
+		parts[NoteKey+strconv.Itoa(i)] = part
 	}
 	if len(b) > 0 {
 		return errors.New("rules too long")

@@ -20,6 +20,7 @@ type engine struct {
 	learner *learning // the rule, if it learns
 	keyed   []float64 // of each page: price for which its place in the agenda was computed
 	replan  float64   // time of the next plan
+	scored  float64   // importance of the pages that are scored
 	now     float64
 }
 
@@ -30,6 +31,11 @@ func newEngine(r *Run) (e *engine, err error) {
 		return nil, fmt.Errorf("unknown rule %q", r.Policy.Rule)
 	}
 	e.learner, _ = e.rule.(*learning)
+	for i := range r.World.Pages {
+		if r.Of == nil || r.Of(i) {
+			e.scored += r.World.Pages[i].Weight
+		}
+	}
 	e.agenda, err = newAgenda()
 	return e, err
 }
@@ -55,7 +61,7 @@ func (e *engine) simulate(ctx context.Context) error {
 		e.now = max(e.now, min(next, e.world.next(), e.replan, e.run.Days))
 	}
 	for i := range e.world.copies {
-		e.ledger.wrong(e.world.Pages[i].Weight, e.world.copies[i].fetched(e.run.Days), e.run.Days)
+		e.wrong(i, e.world.copies[i].fetched(e.run.Days), e.run.Days)
 	}
 	return nil
 }
@@ -130,7 +136,7 @@ func (e *engine) turn(i int) {
 func (e *engine) visit(i int, planned bool) {
 	is, copied := &e.world.Pages[i], &e.world.copies[i]
 	wrong := copied.fetched(e.now)
-	e.ledger.wrong(is.Weight, wrong, e.now)
+	e.wrong(i, wrong, e.now)
 	x := Event{Kind: Visited, Page: i, Site: is.Site, Changed: wrong <= e.now, Cost: e.budget.costs.Header}
 	bytes := headerSize
 	if x.Changed {
@@ -144,8 +150,21 @@ func (e *engine) visit(i int, planned bool) {
 	if e.world.Sites[is.Site].Dated {
 		modified = clock(copied.newest)
 	}
-	e.view.visited(int32(i), &e.view.sites[is.Site], e.now, x.Changed, modified)
+	site := &e.view.sites[is.Site]
+	if e.view.visited(int32(i), site, e.now, x.Changed, modified) && e.learner != nil {
+		e.plan() // as the crawler does every hour
+		for _, j := range site.pages {
+			e.place(int(j))
+		}
+	}
 	e.happened(x, bytes)
+}
+
+// wrong scores a period in which the copy of a page was wrong.
+func (e *engine) wrong(i int, from, to float64) {
+	if e.run.Of == nil || e.run.Of(i) {
+		e.ledger.wrong(e.world.Pages[i].Weight/e.scored, from, to)
+	}
 }
 
 // tell processes a notice that a page has changed.

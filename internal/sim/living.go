@@ -120,7 +120,7 @@ func (l *living) hear(now float64) (x notice, ok bool) {
 		case changes:
 			l.copies[i].until(x.at)
 			l.change(i)
-			if !l.chance(site.recall()) {
+			if !l.chance(site.recall()) || site.unsaid(i, x.at) {
 				continue
 			}
 			x = notice{at: x.at + max(0, site.Lag), claimed: x.at, page: x.page, kind: speaks}
@@ -129,6 +129,9 @@ func (l *living) hear(now float64) (x notice, ok bool) {
 				continue
 			}
 		case lies:
+			if site.unsaid(i, x.at) {
+				continue
+			}
 			l.lie(i, x.at)
 		}
 		if site.Push {

@@ -46,7 +46,7 @@ func newRule(r *Run, v *view, b *budget) rule {
 			return &oracle{planned: priced, world: w, policy: &r.Policy, shapes: shapes{}}
 		}
 		return &learning{planned: priced, view: v,
-			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}
+			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget, Audit: fresh.AuditShare}}
 	case PointEstimate:
 		return &plugged{planned: priced, world: w, view: v, objective: plain(r.Policy.Objective)}
 	case Trusting:

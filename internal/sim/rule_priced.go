@@ -234,7 +234,7 @@ func (r *learning) plan(now float64) float64 {
 		s := &v.sites[i]
 		var terms fresh.SiteTerms
 		if s.polled {
-			s.Manifest.Recall = v.manifests.Recall(&s.Signal)
+			s.Manifest.Recall = v.manifests.Recall(&s.Site)
 			terms = fresh.SiteTerms{Manifest: true, Precision: v.manifests.Precision(&s.Signal), Recall: s.Manifest.Recall}
 		}
 		planning := pass.Site(terms)

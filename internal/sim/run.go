@@ -17,6 +17,9 @@ type Run struct {
 	Seed   uint64  // of the random events; the same for all policies that are compared
 	Costs  Costs   // of each action; the zero value counts requests
 
+	// Of, if not nil, limits the scores to the pages for which it is true.
+	Of func(page int) bool
+
 	// Bound asks for the bound as well, which may take longer than the run.
 	Bound bool
 

@@ -34,21 +34,24 @@ func newView(r *Run) *view {
 		for _, i := range pages {
 			is := &w.Pages[i]
 			v.pages[i] = fresh.Page{History: fresh.History{}.Visit(start, false, time.Time{}),
-				Importance: is.Weight, Length: int64(is.Bytes), Site: &x.Site, Listed: x.polled}
+				Importance: is.Weight, Length: int64(is.Bytes), Site: &x.Site, Listed: x.polled, Directory: uint8(int(i) % len(w.Sites[s].Unsaid))}
 		}
 	}
 	return v
 }
 
 // visited records a visit to a page of a site, and learns from it how well the site tells of its changes.
-// The time of the last change is zero if it is unknown.
-func (v *view) visited(i int32, s *site, now float64, changed bool, modified time.Time) {
+// The time of the last change is zero if it is unknown. It reports whether the silence of the site is no longer believed.
+func (v *view) visited(i int32, s *site, now float64, changed bool, modified time.Time) (surprise bool) {
 	p, at := &v.pages[i], clock(now)
 	p.Listen()
-	switch {
-	case v.policy.Known:
+	if v.policy.Known {
 		p.History = fresh.History{First: at, Last: at, Visits: 1}
-		return
+		return false
+	}
+	heeded := p.Heeded()
+	s.Audited(p, at, changed)
+	switch {
 	case s.polled:
 		if v.manifests.Visited(&s.Site, p, at, changed) {
 			s.unsure = append(s.unsure, i)
@@ -61,7 +64,9 @@ func (v *view) visited(i int32, s *site, now float64, changed bool, modified tim
 		}
 		s.Signal.Visited(&post, h, changed)
 	}
+	surprise = heeded && !p.Heeded()
 	p.History = p.History.Visit(at, changed, modified)
+	return surprise
 }
 
 // told records a notice that a page has changed; false if the crawler knew of that change from its last visit.

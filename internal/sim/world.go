@@ -28,6 +28,15 @@ type Site struct {
 
 	Lag   float64 // from a change to its notice, in days
 	Flood float64 // false notices per page and day
+
+	// Unsaid are the days from which it announces nothing of the pages of each directory; 0 means never. Pages are in the directories in turn.
+	Unsaid [7]float64
+}
+
+// unsaid reports whether a site announces nothing of page i at a time.
+func (s *Site) unsaid(i int, at float64) bool {
+	from := s.Unsaid[i%len(s.Unsaid)]
+	return from > 0 && at >= from
 }
 
 // Silent reports whether a site neither pushes nor has a manifest.

@@ -96,6 +96,9 @@ func (s *site) cursorProblem(after protocol.Cursor, err error) *web.Problem {
 	return p
 }
 
+// awayRetry is the Retry-After while the log of the site cannot be reached.
+const awayRetry = 5 * time.Second
+
 // failed returns the answer for an error while reading what follows a cursor; nil
 // if the client has gone.
 func (s *site) failed(r *http.Request, after protocol.Cursor, err error) *web.Problem {
@@ -106,6 +109,11 @@ func (s *site) failed(r *http.Request, after protocol.Cursor, err error) *web.Pr
 		return limit.Busy(err)
 	}
 	if p := s.cursorProblem(after, err); p != nil {
+		return p
+	}
+	if errors.Is(err, protocol.ErrAway) {
+		p := web.Unavailable("the log of this site cannot be reached: send the request again")
+		p.Title, p.Retry = "the cursor cannot be judged now", awayRetry
 		return p
 	}
 	s.logger.Error("the journal could not be read", "path", r.URL.Path, "after", after.String(), "err", err)

@@ -49,6 +49,10 @@ type Snapshot struct {
 	// are written anew; a page that is gone from the journal and not public disappears from all of them at once.
 	Parts int
 
+	// Told, if not nil, is called before a manifest is put in place, and returns once its cursor may be known: at every door
+	// of a site with several. If it returns an error, the manifest before it stays.
+	Told func(context.Context, protocol.Cursor) error
+
 	// Now is the clock for the removal of old parts, time.Now if nil.
 	Now func() time.Time
 
@@ -89,43 +93,80 @@ func (s *Snapshot) Load(j *journal.Journal) error {
 	if err := s.tidy(); err != nil {
 		return err
 	}
-	f, err := stat.Open(s.Path)
+	st, _, err := s.read(s.Path, j)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
-	} else if err != nil {
+	} else if err != nil || st == nil {
 		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	st := &published{info: info, length: info.Size() + s.parted.state.length()}
-	if a := readAccount(j); a.isOf(f) {
-		st.cursor, st.items, st.etag = a.Cursor, a.Items, a.Etag
-	} else {
-		head, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: s.Manifest.URL})
-		if err != nil {
-			return fmt.Errorf("read %s: %w", s.Path, err)
-		}
-		st.cursor, st.items = head.At(), head.Items
-		if head.Whole != nil {
-			st.items = head.Whole.Items
-		}
-	}
-	at := j.Head()
-	if !j.Whole() || st.cursor.Epoch != at.Epoch || st.cursor.Seq > at.Seq {
-		return nil
-	}
-	if st.etag == "" {
-		if st.etag, err = etagOfFile(f, st.cursor); err != nil {
-			return err
-		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state = st
 	return nil
+}
+
+// Place puts a file that another Snapshot wrote in the place of the manifest, if its cursor is of the journal's present
+// epoch and not beyond its head. Its parts must be in their directory.
+func (s *Snapshot) Place(file string, j *journal.Journal) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.belongTo(j)
+	st, whole, err := s.read(file, j)
+	switch {
+	case err != nil:
+		return err
+	case st == nil:
+		return fmt.Errorf("place %s: its cursor is not one of the journal", file)
+	}
+	if whole != nil {
+		for _, p := range slices.Concat(whole.Parts, whole.Changed) {
+			if info, err := os.Stat(filepath.Join(s.partsDir(), fileName(p.Digest))); err != nil || info.Size() != p.Length {
+				return fmt.Errorf("place %s: its part %s is not there", file, fileName(p.Digest))
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := atomicfile.Replace(file, s.Path); err != nil {
+		return err
+	}
+	s.state = st
+	return atomicfile.SyncDir(filepath.Dir(s.Path))
+}
+
+// read describes a manifest at a path; nil if it is not of the journal's present epoch, or beyond its head.
+func (s *Snapshot) read(path string, j *journal.Journal) (*published, *protocol.Whole, error) {
+	f, err := stat.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	st := &published{info: info, length: info.Size() + s.parted.state.length()}
+	var whole *protocol.Whole
+	if a := readAccount(j); a.isOf(f) {
+		st.cursor, st.items, st.etag = a.Cursor, a.Items, a.Etag
+	} else {
+		head, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: s.Manifest.URL})
+		if err != nil {
+			return nil, nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		st.cursor, st.items, whole = head.At(), head.Items, head.Whole
+		if whole != nil {
+			st.items = whole.Items
+		}
+	}
+	at := j.Head()
+	if !j.Whole() || st.cursor.Epoch != at.Epoch || st.cursor.Seq > at.Seq {
+		return nil, nil, nil
+	}
+	if st.etag == "" {
+		st.etag, err = etagOfFile(f, st.cursor)
+	}
+	return st, whole, err
 }
 
 func (s *Snapshot) belongTo(j *journal.Journal) {
@@ -290,7 +331,7 @@ func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote bool, a
 	st, err := d.compare(s.Path)
 	if errors.Is(err, errDiffers) {
 		if err = s.refuseHTMLPage(); err == nil {
-			st, err = s.replace(d)
+			st, err = s.replace(ctx, d)
 		}
 		wrote = err == nil
 	}
@@ -312,7 +353,7 @@ func (s *Snapshot) write(ctx context.Context, j *journal.Journal) (wrote bool, a
 }
 
 // replace writes the draft and renames it to the file's path.
-func (s *Snapshot) replace(d *draft) (*published, error) {
+func (s *Snapshot) replace(ctx context.Context, d *draft) (*published, error) {
 	dir, name := filepath.Split(s.Path)
 	f, err := os.CreateTemp(dir, "."+name+".*.tmp")
 	if err != nil {
@@ -345,6 +386,11 @@ func (s *Snapshot) replace(d *draft) (*published, error) {
 		return nil, err
 	}
 	st := d.published(sum, info)
+	if s.Told != nil {
+		if err := s.Told(ctx, st.cursor); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	err = atomicfile.Replace(f.Name(), s.Path)
 	if err == nil {

@@ -106,3 +106,17 @@ func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 	}
 	return o, nil
 }
+
+// SharedForms is Forms for a site whose log several notifiers share: its changes can be delivered, but no contents.
+func (f *Flags) SharedForms(set *flag.FlagSet) (Forms, error) {
+	on, err := f.Forms(set)
+	switch {
+	case err != nil:
+	case on.Pages || on.Archive || on.Query || on.Expressions || on.Callers != "":
+		err = command.Misusef("with --log changes are delivered without contents, the same to all crawlers, so far: leave out --preset high, --pages, --versions, --archive, --query, --expressions and --callers")
+	case f.senders.ownHub || len(f.journal.Former) > 0:
+		err = command.Misusef("--hub and --moved-from do not work with --log yet")
+	}
+	f.outputs.served = err == nil
+	return on, err
+}

@@ -24,6 +24,7 @@ type outputs struct {
 	precompress bool
 	parts       int // below 0: by the place of the manifest
 	oneFile     bool
+	served      bool // the notifiers serve the parts, wherever --out is
 }
 
 func (o *outputs) options() []command.Flag {
@@ -51,7 +52,7 @@ func (o *outputs) partsFrom(f *Flags) int {
 	switch _, inside, err := f.below(f.Out); {
 	case o.oneFile:
 		return 0
-	case o.parts < 0 && f.Out != "" && inside && err == nil: // the web server that serves the file serves the parts, too
+	case o.parts < 0 && (o.served || f.Out != "" && inside && err == nil): // the web server that serves the file serves the parts, too
 		return manifest.DefaultParts
 	}
 	return max(o.parts, 0)

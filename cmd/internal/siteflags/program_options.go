@@ -5,7 +5,7 @@ package siteflags
 func NotifierOnly() []string {
 	names := []string{"listen", "admin", "admin-token", "grace", "look-every", "write-every", "heartbeat", "max-subscribers", "per-address", "trusted-proxy",
 		"welcome-rate", "welcome-connections", "welcome-batch",
-		"no-self-check"}
+		"no-self-check", "log", "log-creds", "door"}
 	for _, o := range new(Flags).DoorOptions() {
 		names = append(names, o.Name)
 	}

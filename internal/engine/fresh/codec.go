@@ -84,7 +84,7 @@ func (s *Site) Append(b []byte) []byte {
 		flags |= 4
 	}
 	b = append(b, flags)
-	if s.Manifest == (Manifest{}) && s.Predictions == (Predictions{}) {
+	if s.Manifest == (Manifest{}) && s.Predictions == (Predictions{}) && s.Audits == nil {
 		return b
 	}
 	var read int64
@@ -92,16 +92,27 @@ func (s *Site) Append(b []byte) []byte {
 		read = s.Manifest.Read.UnixMilli()
 	}
 	b = binary.BigEndian.AppendUint64(appendFloat(b, float32(s.Manifest.Recall)), uint64(read))
-	if s.Predictions == (Predictions{}) {
+	if s.Predictions == (Predictions{}) && s.Audits == nil {
 		return b
 	}
-	return appendFloat(appendFloat(b, s.Predictions.Right), s.Predictions.Wrong)
+	b = appendFloat(appendFloat(b, s.Predictions.Right), s.Predictions.Wrong)
+	if s.Audits != nil {
+		for i, u := range s.Audits {
+			if u != (untold{}) {
+				b = append(b, byte(i))
+				for _, share := range u {
+					b = appendFloat(b, share)
+				}
+			}
+		}
+	}
+	return b
 }
 
 // ParseSite decodes what [Site.Append] wrote.
 func ParseSite(b []byte) (s Site, err error) {
-	const size, manifest, predictions = 1 + 4*points + 4*16 + 1, 4 + 8, 4 + 4
-	if n := len(b) - size; n != 0 && n != manifest && n != manifest+predictions || b[0] != siteVersion {
+	const size, manifest, predictions, audit = 1 + 4*points + 4*16 + 1, 4 + 8, 4 + 4, 1 + 4*len(untoldShares)
+	if n := len(b) - size; n != 0 && n != manifest && (n < manifest+predictions || (n-manifest-predictions)%audit != 0) || b[0] != siteVersion {
 		return Site{}, errors.New("read beliefs of site: malformed")
 	}
 	b = b[1:]
@@ -124,10 +135,21 @@ func ParseSite(b []byte) (s Site, err error) {
 		if read := int64(binary.BigEndian.Uint64(b)); read > 0 && read < farthestMilli {
 			s.Manifest.Read = time.UnixMilli(read).UTC()
 		}
-		if b = b[8:]; len(b) == predictions {
+		if b = b[8:]; len(b) >= predictions {
 			s.Predictions.Right, s.Predictions.Wrong = readAmount(next()), readAmount(next())
 		}
+		if len(b) > 0 {
+			s.Audits = new(Audits)
+		}
+		for len(b) > 0 {
+			u := &s.Audits[int(b[0])%len(s.Audits)]
+			b = b[1:]
+			for k := range u {
+				u[k] = min(readAmount(next()), 1)
+			}
+		}
 	}
+	s.limitRecall()
 	return s, nil
 }
 

@@ -22,7 +22,7 @@ type Manifest struct {
 // Listen records that the manifest of the page's site, when last read, did not say that the page has changed.
 func (p *Page) Listen() {
 	if s := p.Site; s != nil && p.Listed {
-		p.History = p.History.Silence(s.Manifest.Read, s.Manifest.Recall)
+		p.History = p.History.Silence(s.Manifest.Read, p.proven(polled, s.Manifest.Recall))
 	}
 }
 
@@ -33,13 +33,13 @@ func (p *Page) Listen() {
 func (pr Priced) beside(p *Page) (q Page, untold float64, between time.Duration) {
 	q, untold = *p, 1
 	s := p.Site
-	if s == nil || !p.Listed || !s.Manifest.Planned || p.told() > 0 {
+	if s == nil || !p.Listed || !s.Manifest.Planned || p.told() > 0 || p.proven(polled, 1) <= obliging {
 		return q, untold, 0
 	}
 	if between = pr.between(p); between > 0 {
 		return q, untold, between
 	}
-	untold -= bounded(s.Manifest.Recall, mostFew)
+	untold -= bounded(p.proven(polled, s.Manifest.Recall), mostFew)
 	q.Importance *= untold
 	q.Heard.Confirmed = time.Time{}
 	return q, untold, 0
@@ -96,8 +96,12 @@ const (
 func (m *Manifests) Precision(s *Signal) float64 { return among(s.Right, s.Wrong, m.right, m.wrong) }
 
 // Recall is the expected share of the site's changes that its manifest reports sooner or later.
-func (m *Manifests) Recall(s *Signal) float64 {
-	return min(among(s.Heard, s.Missed, m.heard, m.missed), mostFew)
+func (m *Manifests) Recall(s *Site) float64 {
+	recall := min(among(s.Signal.Heard, s.Signal.Missed, m.heard, m.missed), mostFew)
+	if s.Audits != nil {
+		recall = min(recall, s.Audits[polled].recall())
+	}
+	return recall
 }
 
 // among is the share of yes, with all manifests as the prior.
@@ -122,7 +126,7 @@ func (m *Manifests) Proved(s *Site, p *Page, at time.Time, right bool) {
 
 func (m *Manifests) visited(s *Site, p *Page, at time.Time, changed, proved bool) (unsure bool) {
 	post, signal := p.Posterior(), &s.Signal
-	if p.told() > 0 {
+	if p.Hearing(at).Notices > 0 {
 		before := *signal
 		signal.visited(&post, p.Hearing(at), changed, proved)
 		signal.Heard, signal.Missed, signal.Due, signal.Silent = before.Heard, before.Missed, before.Due, before.Silent
@@ -131,7 +135,7 @@ func (m *Manifests) visited(s *Site, p *Page, at time.Time, changed, proved bool
 	if !p.Listed {
 		return false
 	}
-	signal.Heard += float32(min(1, m.Recall(signal)*post.Mean()*days(span(p.Last, p.Heard.Until))))
+	signal.Heard += float32(min(1, m.Recall(s)*post.Mean()*days(span(p.Last, p.Heard.Until))))
 	m.judged(s)
 	return changed
 }
@@ -145,6 +149,6 @@ func (m *Manifests) Missed(s *Site) {
 func (m *Manifests) judged(s *Site) {
 	forget(manyFound, &s.Signal.Heard, &s.Signal.Missed)
 	if s.Manifest.Recall > 0 { // else it is not used
-		s.Manifest.Recall = m.Recall(&s.Signal)
+		s.Manifest.Recall = m.Recall(s)
 	}
 }

@@ -31,7 +31,7 @@ func (p *Page) fresh(post *Posterior, now time.Time) float64 {
 	var signal Signal
 	share := 1. // of changes that silence does not rule out
 	if p.Site != nil {
-		signal = p.Site.Signal
+		signal = p.signal()
 		if p.Site.Tells {
 			share = 1 - signal.Recall()
 		}

@@ -119,7 +119,7 @@ func (t *terms) add(page *Page, post *Posterior, pages, floor float64, d *demand
 		at := place(b.importance * t.objective.unseen(post, t.longest) / (b.header + b.body))
 		d.rise(at, at, amount{spend: (b.header + b.body) / t.backlog, requests: pages / t.backlog})
 	case s != nil && s.Tells && s.Signal.noticeStats(0).useful > 0.01:
-		t.teller(s.Signal).hear(t.polls, &b, floor, d)
+		t.teller(page.signal()).hear(t.polls, &b, floor, d)
 		t.addAudits(page, post, pages, floor, d)
 	default:
 		t.polls.climb(&b, floor, d)

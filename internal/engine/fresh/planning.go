@@ -102,7 +102,7 @@ func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 	switch {
 	case s.demand != nil:
 		s.demand.add(page, &post)
-	case p.Priced.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices():
+	case p.Priced.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices() && page.Heeded():
 		p.told += finite(page.Importance)
 		p.planner.addAudits(page, &post) // little else is due
 		if p.OutsideBudget > 0 {

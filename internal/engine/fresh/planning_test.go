@@ -173,17 +173,17 @@ func TestManifestQualityPrior(t *testing.T) {
 	for range 30 {
 		liars.Add(&fresh.Signal{Right: 1, Wrong: 30, Heard: 10, Missed: 10})
 	}
-	unknown, honest := &fresh.Signal{}, &fresh.Signal{Right: 200, Heard: 200}
-	if p, r := none.Precision(unknown), none.Recall(unknown); !about(p, .95, 1e-9) || !about(r, .95, 1e-9) {
+	unknown, honest := &fresh.Site{}, &fresh.Site{Signal: fresh.Signal{Right: 200, Heard: 200}}
+	if p, r := none.Precision(&unknown.Signal), none.Recall(unknown); !about(p, .95, 1e-9) || !about(r, .95, 1e-9) {
 		t.Errorf("of none: precision %v, recall %v", p, r)
 	}
-	if p, r := liars.Precision(unknown), liars.Recall(unknown); p > .1 || r > .6 {
+	if p, r := liars.Precision(&unknown.Signal), liars.Recall(unknown); p > .1 || r > .6 {
 		t.Errorf("among liars: precision %v, recall %v", p, r)
 	}
-	if p, r := liars.Precision(honest), liars.Recall(honest); p < .9 || r < .9 {
+	if p, r := liars.Precision(&honest.Signal), liars.Recall(honest); p < .9 || r < .9 {
 		t.Errorf("an honest one among them: precision %v, recall %v", p, r)
 	}
-	if r := none.Recall(&fresh.Signal{Heard: 1e9}); r > .999 {
+	if r := none.Recall(&fresh.Site{Signal: fresh.Signal{Heard: 1e9}}); r > .999 {
 		t.Errorf("recall %v", r)
 	}
 }

@@ -34,6 +34,7 @@ type Page struct {
 	Length     int64   // of its body, in bytes; 0: unknown
 	Site       *Site   // beliefs about its site; nil: none
 	Listed     bool    // its site's manifest names it: the manifest's silence is about this page, too
+	Directory  uint8   // see the function Directory: a site may announce the changes of some directories only
 }
 
 // A Site is what is believed of a site as a whole. Many pages share one, so it is replaced and never
@@ -47,6 +48,7 @@ type Site struct {
 	Manifest Manifest // polled now and then, where the site sends no notices
 
 	Predictions Predictions // of when its pages will change
+	Audits      *Audits     // nil: none yet
 }
 
 // A Policy decides about revisits. It is used by many goroutines, and keeps none of its arguments.

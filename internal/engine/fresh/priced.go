@@ -178,17 +178,12 @@ func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
 // never.
 func (pr Priced) audit(p *Page) time.Duration {
 	share := bounded(pr.Audit, 1)
-	if share == 0 || !p.isAnnounced() {
+	if _, told := p.source(); share == 0 || !told {
 		return farthest
 	}
-	quiet := p.quiet()
-	d := pr.deal(&quiet)
+	unheard := p.unheard()
+	d := pr.deal(&unheard)
 	return duration(d.due(Hearing{}) / share)
-}
-
-// quiet is the page as if its site announced nothing.
-func (p *Page) quiet() Page {
-	return Page{History: p.seenAlone(), Importance: p.Importance, Length: p.Length, Site: &Site{Prior: p.Site.Prior, Extra: p.Site.Extra}}
 }
 
 // Affords is about the highest price at which Next is no later than a time, between Shortest and Longest after the last visit. The
@@ -198,9 +193,9 @@ func (pr Priced) Affords(p *Page, at time.Time) float64 {
 		return math.MaxFloat32
 	}
 	price := pr.Profit(p, at)
-	if share := bounded(pr.Audit, 1); share > 0 && p.isAnnounced() {
-		quiet := p.quiet()
-		price = max(price, pr.Profit(&quiet, p.Last.Add(time.Duration(share*float64(at.Sub(p.Last))))))
+	if _, told := p.source(); pr.Audit > 0 && told {
+		share, unheard := bounded(pr.Audit, 1), p.unheard()
+		price = max(price, pr.Profit(&unheard, p.Last.Add(time.Duration(share*float64(at.Sub(p.Last))))))
 	}
 	return price
 }
@@ -208,34 +203,10 @@ func (pr Priced) Affords(p *Page, at time.Time) float64 {
 // Audited is when a page whose site tells of it is visited whatever the site says; false if its site does not
 // tell, or the policy makes no audits.
 func (pr Priced) Audited(p *Page) (at time.Time, ok bool) {
-	if !(pr.Audit > 0) || !p.isAnnounced() {
+	if _, told := p.source(); !(pr.Audit > 0) || !told {
 		return time.Time{}, false
 	}
 	return p.Last.Add(max(min(pr.audit(p), pr.longest()), pr.shortest())), true
-}
-
-// isAnnounced reports whether the site of a page tells of it, so that silence delays visits.
-func (p *Page) isAnnounced() bool {
-	s := p.Site
-	return s != nil && p.Visits > 0 && (s.Tells || p.Listed && s.Manifest.Recall > 0)
-}
-
-// seenAlone is the history without notices: only the results of visits, with the visits at equal intervals.
-func (h History) seenAlone() History {
-	q := History{First: h.First, Last: h.Last, Visits: h.Visits, Changes: h.Changes}
-	n := h.Visits - 1
-	if n <= 0 {
-		return q
-	}
-	each := days(span(h.First, h.Last)) / float64(n)
-	changes := min(max(0, h.Changes), n)
-	q.Belief.Unchanged(each * float64(n-changes))
-	if changes > 0 {
-		var b Belief
-		b.Changed(each)
-		q.Belief.add(float32(changes), &b)
-	}
-	return q
 }
 
 // Owes reports whether a page is to be visited at any price: its site says that it has changed, and has been
@@ -307,7 +278,7 @@ func (pr Priced) deal(p *Page) (d deal) {
 	d.belief = p.Posterior()
 	if s := p.Site; s != nil {
 		if s.Tells || p.told() > 0 {
-			d.signal = s.Signal
+			d.signal = p.signal()
 		}
 		if d.price > 0 {
 			d.header *= 1 + finite(s.Extra)/d.price
@@ -329,6 +300,8 @@ func (p *Page) Hearing(now time.Time) Hearing {
 	h := Hearing{Age: p.Age(now), Notices: p.told()}
 	switch first := p.Heard.Noticed; {
 	case h.Notices == 0:
+	case first.After(now): // too late to tell of what a request at that time shows
+		h.Notices = 0
 	case !first.IsZero():
 		h.Since = days(span(first, now))
 	case p.Modified.After(p.Last):

@@ -11,6 +11,8 @@ type Signal struct {
 	Due, Silent   float32 // changes expected by then: before all visits, and before visits without a notice
 	Lag, Lags     float32 // days from a change to its notice, on average, and number of lags
 
+	audited float32 // share of changes that is untold at least, by audits of the site, or of a page's directory
+
 	Turn    turn
 	Numbers Numbers
 	Flood   flood
@@ -130,7 +132,7 @@ func (s Signal) Recall() float64 {
 	}
 	told := (heard + weight*before) / (due + weight)
 	untold := (missed + weight*(1-before)) / (silent + weight)
-	return min(told/(told+untold), mostRecall)
+	return min(told/(told+untold), mostRecall, 1-float64(s.audited))
 }
 
 func (s *Signal) add(right, wrong float32) {

@@ -85,7 +85,7 @@ func (s *siteDemand) add(page *Page, post *Posterior) {
 		p.terms.add(page, post, 1, p.floor, s.others, false)
 		return
 	}
-	if s.terms.Manifest && !page.Listed {
+	if s.terms.Manifest && (!page.Listed || page.Site != nil && page.proven(polled, 1) <= obliging) {
 		p.terms.add(page, post, 1, p.floor, s.others, false)
 		return
 	}

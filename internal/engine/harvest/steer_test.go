@@ -102,6 +102,7 @@ func TestSteerWhileHarvesting(t *testing.T) {
 		defer h.Close()
 		go func() {
 			time.Sleep(time.Minute)
+			synctest.Wait() // for the requests of this moment: they are sent before the pause
 			h.Pause(func(origin string) bool { return origin == paused.Origin })
 			h.SetRate(harvest.Options{Wait: time.Minute, WaitBig: time.Minute})
 			w.Forget()

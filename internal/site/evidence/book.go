@@ -36,6 +36,18 @@ type book struct {
 // notePrefix is the prefix of the notes' keys.
 const notePrefix = "evidence/"
 
+// Withheld returns the notes of a journal which say that pages are not public, for another journal of the same site.
+func Withheld(j *server.Journal) (map[string][]byte, error) {
+	notes := make(map[string][]byte)
+	err := j.EachNote(notePrefix, func(key string, value []byte) error {
+		if r, err := parseRecord(value); err == nil && r.State != statePublic && r.State != stateUnknown {
+			notes[key] = value
+		}
+		return nil
+	})
+	return notes, err
+}
+
 // open loads the records of pages in the journal, and the directories of its pages if new ones will be probed.
 func (b *book) open(j *server.Journal, probes bool) error {
 	b.journal = j

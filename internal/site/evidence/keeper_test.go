@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -431,7 +432,11 @@ func TestResponsesFromPrivateAddresses(t *testing.T) {
 		t.Run(fmt.Sprintf("docroot trusted %v", trusted), func(t *testing.T) {
 			w := newWorld(t, "index.html", "a.html", "b.html")
 			w.answer("/b.html", 403)
-			w.start(func(k *evidence.Keeper) { k.SetInside(nil); k.Trusted = trusted })
+			var log strings.Builder
+			w.start(func(k *evidence.Keeper) {
+				k.SetInside(nil)
+				k.Trusted, k.Logger = trusted, slog.New(slog.NewTextHandler(&log, nil))
+			})
 			w.until("b is withdrawn", func() bool { return !w.told("b.html") })
 			w.until("all are fetched", func() bool { return w.askedFor("/a.html") > 0 && w.askedFor("/") > 0 })
 			if got := w.bytes("a.html"); (got != "") != trusted {
@@ -439,6 +444,11 @@ func TestResponsesFromPrivateAddresses(t *testing.T) {
 			}
 			if s := w.keeper.Status(); trusted != (s.Inside == "") {
 				t.Errorf("%+v", s)
+			}
+			w.until("the round is done", func() bool { return w.keeper.Status().Round.Done })
+			w.end()
+			if warned := strings.Contains(log.String(), "no page contents are delivered"); warned == trusted {
+				t.Errorf("the log says %s", log.String())
 			}
 		})
 	}

@@ -28,9 +28,6 @@ type Options struct {
 	Every time.Duration
 }
 
-// AuditShare is the share of its usual visits that a page gets at least, even if its site publishes changes and announces none of it.
-const AuditShare = 0.1
-
 const (
 	leastTold  = 100 // visits to announced pages that can be saved up in the extra budget, however small it is
 	perPage    = 0.1
@@ -125,7 +122,7 @@ func (b *Budget) setPrice(price float64) {
 func (b *Budget) policy() fresh.Priced {
 	p := b.set.Policy
 	if p.Audit == 0 {
-		p.Audit = AuditShare
+		p.Audit = fresh.AuditShare
 	}
 	return p
 }

@@ -74,7 +74,7 @@ func (t *Calibration) Table() []Decile {
 // Seen compares a visit with the estimate before it.
 func (t *Calibration) Seen(v *collection.Visit, d *collection.Visited, site *fresh.Site) {
 	if d.Before.Visits > 0 && v.Fault == "" && v.Status != 0 && d.Page.State == collection.Held {
-		p := fresh.Page{History: d.Before, Site: site}
+		p := fresh.Page{History: d.Before, Site: site, Directory: fresh.Directory(d.Page.URL)}
 		t.add(&d.Page, p.Fresh(v.Asked), !d.Differs)
 	}
 }

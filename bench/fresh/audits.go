@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/parleyweb/parley/internal/sim"
+)
+
+// A silence is a world in which a site of n pages announces all its changes until day fallsSilent, and then none. Other sites, which
+// are silent, have rest pages.
+type silence struct {
+	name, policy string
+	n, rest      int
+	site         sim.Site
+	budget       float64
+}
+
+const fallsSilent = 60
+
+// world draws the world of a seed, with the site that falls silent first.
+func (s *silence) world(seed uint64, until float64) *sim.World {
+	w := sim.Web{Pages: s.n + s.rest, Sites: 1, Seed: seed}.World()
+	w.Sites = []sim.Site{s.site, {}}
+	for d := range w.Sites[0].Unsaid {
+		w.Sites[0].Unsaid[d] = until
+	}
+	for i := range w.Pages {
+		if (i+1)*s.rest/(s.n+s.rest) > i*s.rest/(s.n+s.rest) {
+			w.Pages[i].Site = 1
+		}
+	}
+	return w
+}
+
+// silences measures item 10.
+func (b *bench) silences(ctx context.Context) error {
+	n := b.pages / 2
+	var list []silence
+	for _, budget := range b.of(.1, .3) {
+		for _, policy := range []string{"freshness", "harmonic"} {
+			list = append(list,
+				silence{"idle budget, pushes", policy + "-eager", n, 0, sim.Site{Push: true}, budget},
+				silence{"pushes", policy, n, 0, sim.Site{Push: true}, budget},
+				silence{"manifest", policy, n, 0, sim.Site{Manifest: true}, budget},
+				silence{"contested budget, pushes", policy + "-eager", n, 2 * n, sim.Site{Push: true}, budget},
+				silence{"contested budget, pushes", policy, n, 2 * n, sim.Site{Push: true}, budget},
+				silence{"contested budget, manifest", policy, n, 2 * n, sim.Site{Manifest: true}, budget})
+		}
+	}
+	for _, s := range list {
+		if err := b.silence(ctx, &s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) silence(ctx context.Context, s *silence) error {
+	from, to := fallsSilent+1/s.budget, fallsSilent+5/s.budget
+	if s.rest > 0 {
+		from += 150 / float64(s.n) / s.budget
+	}
+	objective, _, _ := strings.Cut(s.policy, "-")
+	deaf := objective + "-deaf"
+	diff, ratio := make([]float64, b.seeds), make([]float64, b.seeds)
+	before, honest, cost := make([]float64, b.seeds), make([]float64, b.seeds), make([]float64, b.seeds)
+	err := each(ctx, b.seeds, func(ctx context.Context, i int) error {
+		seed := uint64(i + 1)
+		score := func(policy string, until float64) (then, after float64, err error) {
+			p, err := sim.NamedPolicy(policy)
+			if err != nil {
+				return 0, 0, err
+			}
+			w := s.world(seed, until)
+			r, err := sim.Simulate(ctx, sim.Run{World: w, Policy: p, Budget: s.budget, Days: math.Ceil(to), From: fallsSilent / 2, Seed: seed,
+				Of: func(page int) bool { return w.Pages[page].Site == 0 }})
+			if err != nil {
+				return 0, 0, err
+			}
+			then, _ = r.Between(fallsSilent/2, fallsSilent)
+			after, _ = r.Between(int(from), int(to))
+			return then, after, nil
+		}
+		_, poll, err := score(deaf, 0)
+		if err != nil {
+			return err
+		}
+		then, got, err := score(s.policy, fallsSilent)
+		if err != nil {
+			return err
+		}
+		_, kept, err := score(s.policy, 0)
+		before[i], honest[i], cost[i], ratio[i], diff[i] = then, kept, poll, got, got-.98*poll
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	mean, se := meanError(diff)
+	got, gotSE := meanError(ratio)
+	poll, pollSE := meanError(cost)
+	kept, _ := meanError(honest)
+	was, _ := meanError(before)
+	b.goals.AtLeast(0, mean-1.685*se, "%s, %s, B=%g: %s", s.name, s.policy, s.budget,
+		fmt.Sprintf("%.4f (±%.4f) from day %.0f to %.0f, %.4f before; polling %.4f (±%.4f); %.4f if it stays honest", got, gotSE, from, to, was, poll, pollSE, kept))
+	return nil
+}
+
+// meanError is the mean and its standard error.
+func meanError(x []float64) (mean, err float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		err += (v - mean) * (v - mean)
+	}
+	if n := float64(len(x)); n > 1 {
+		err = math.Sqrt(err / n / (n - 1))
+	}
+	return mean, err
+}

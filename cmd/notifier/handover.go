@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/robots"
+	"github.com/parleyweb/parley/internal/site/evidence"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/manifest"
+)
+
+// publishedFiles is an output: the files of the manifest as objects in NATS, and what the next writer must know so that it
+// publishes nothing that this one has withheld: which pages the web server refuses, and what robots.txt said.
+type publishedFiles struct {
+	files    *jetlog.Files
+	snapshot *manifest.Snapshot
+	over     <-chan struct{} // closed once this notifier may not write any more
+
+	handed string    // the notes that were stored last
+	at     time.Time // when they were compared
+}
+
+// handEvery is the shortest time between two times that notes are compared: all pages have one.
+const handEvery = time.Minute
+
+// String implements [server.Output].
+func (o *publishedFiles) String() string { return "the manifest in NATS" }
+
+// Own implements [server.Output].
+func (o *publishedFiles) Own() []string { return nil }
+
+// Write implements [server.Output].
+func (o *publishedFiles) Write(ctx context.Context, j *server.Journal) (bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() {
+		select {
+		case <-o.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	select {
+	case <-o.over:
+		return false, nil
+	default:
+	}
+	if err := o.handOver(ctx, j); err != nil {
+		return false, err
+	}
+	return false, o.files.Store(ctx, o.snapshot.Path, o.snapshot.Path+manifest.PartsSuffix)
+}
+
+func (o *publishedFiles) handOver(ctx context.Context, j *server.Journal) error {
+	now := time.Now()
+	if now.Sub(o.at).Abs() < handEvery {
+		return nil
+	}
+	notes, err := evidence.Withheld(j)
+	if err != nil {
+		return err
+	}
+	err = j.EachNote(robots.NoteKey, func(key string, value []byte) error {
+		notes[key] = value
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(notes)
+	if err == nil && string(text) != o.handed {
+		err = o.files.StoreNotes(ctx, text)
+	}
+	if err == nil {
+		o.handed, o.at = string(text), now
+	}
+	return err
+}
+
+// takeOver stores in a journal what the last writer has handed over.
+func takeOver(ctx context.Context, files *jetlog.Files, j *server.Journal) error {
+	text, err := files.Notes(ctx)
+	if err != nil || text == nil {
+		return err
+	}
+	notes := map[string][]byte{}
+	if err := json.Unmarshal(text, &notes); err != nil {
+		return fmt.Errorf("read what the last writer has handed over: %w", err)
+	}
+	return j.SetNotes(notes)
+}

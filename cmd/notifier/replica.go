@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/doors"
+	"github.com/parleyweb/parley/server/manifest"
+)
+
+// A replica is a copy of what another notifier tells of a site: its changes in a journal, and the files of its manifest.
+type replica struct {
+	base     string
+	log      *jetlog.Log
+	snapshot *manifest.Snapshot
+	logger   *slog.Logger
+
+	mu    sync.Mutex // guards files, and the directory of the parts
+	files *jetlog.Files
+}
+
+// newReplica returns the replica in a journal, with its manifest beside the state. Ahead says that the site was written here before.
+func newReplica(base, state string, j *server.Journal, stream *jetlog.Stream, ahead bool, log *slog.Logger) *replica {
+	r := &replica{base: base, files: stream.Files(), logger: log,
+		snapshot: &manifest.Snapshot{Path: state + ".robots.rdf", Manifest: doors.Describe(base)}}
+	r.log = &jetlog.Log{Stream: stream, Journal: j, Items: r.items, Ahead: ahead, Logger: log}
+	return r
+}
+
+func (r *replica) partsDir() string { return r.snapshot.Path + manifest.PartsSuffix }
+
+// fetch writes the manifest to a file, and its parts to their directory. It returns its version.
+func (r *replica) fetch(ctx context.Context, file string) (version string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.files.Fetch(ctx, file, r.partsDir())
+}
+
+// items returns what the newest manifest of the writer lists.
+func (r *replica) items(ctx context.Context) (at protocol.Cursor, items iter.Seq2[protocol.Item, error], err error) {
+	file := r.snapshot.Path + ".items"
+	if _, err := r.fetch(ctx, file); err != nil {
+		return at, nil, err
+	}
+	at, items, err = server.ManifestItems(ctx, file, r.snapshot.Path, r.base)
+	r.logger.Info("the copy of the site begins with its manifest", "at", at.String())
+	return at, items, err
+}
+
+// Waits of keepManifest.
+const (
+	manifestSoon  = time.Second      // while the manifest is behind what was told
+	manifestLater = 10 * time.Second // while it is not: what stands beside the pages' bytes may have changed
+)
+
+// keepManifest keeps the files of the manifest those of the writer, until ctx ends.
+func (r *replica) keepManifest(ctx context.Context) error {
+	if err := r.snapshot.Load(r.log.Journal); err != nil {
+		r.logger.Warn("the copied manifest could not be loaded: it will be fetched again", "err", err)
+	}
+	placed, trouble := "", ""
+	for ctx.Err() == nil {
+		var err error
+		if placed, err = r.fetchManifest(ctx, placed); err != nil && ctx.Err() == nil && err.Error() != trouble {
+			trouble = err.Error()
+			r.logger.Warn("the manifest of the site could not be copied: trying again", "err", err)
+		}
+		if at := r.snapshot.Cursor(); !at.IsZero() && at == r.log.Head() {
+			wait, cancel := context.WithTimeout(ctx, manifestLater)
+			r.log.Wait(wait, at) // or until it is time
+			cancel()
+		} else {
+			pause.For(ctx, manifestSoon)
+		}
+	}
+	return nil
+}
+
+// fetchManifest fetches the manifest unless it is at a version, and returns its version then.
+func (r *replica) fetchManifest(ctx context.Context, version string) (string, error) {
+	r.mu.Lock()
+	now, err := r.files.Version(ctx)
+	r.mu.Unlock()
+	if err != nil || now == "" || now == version {
+		return version, err
+	}
+	file := r.snapshot.Path + ".new"
+	if now, err = r.fetch(ctx, file); err != nil {
+		return version, err
+	}
+	at, _, err := server.ManifestItems(ctx, file, r.snapshot.Path, r.base)
+	if err != nil {
+		return version, err
+	}
+	if is := r.snapshot.Cursor(); is.Epoch == at.Epoch && is.Seq > at.Seq {
+		return now, nil // of a writer that was replaced
+	}
+	if err := r.log.Told(ctx, at); err != nil {
+		return version, err
+	}
+	if err := r.snapshot.Place(file, r.log.Journal); err != nil {
+		return version, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now, r.files.Sweep(ctx, r.partsDir())
+}
+
+// offered is a log without what was said of pages that are not offered any more: only that they are gone. A page may have been
+// withdrawn because it should never have been public.
+type offered struct {
+	*jetlog.Log
+}
+
+// Read implements [protocol.Log].
+func (o offered) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
+	changes, err := o.Log.Read(ctx, after, max)
+	if err != nil || len(changes) == 0 {
+		return changes, err
+	}
+	v, err := o.Journal.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	for i, c := range changes {
+		if c.Op == protocol.Delete {
+			continue
+		}
+		_, is, err := v.Get(c.Item.URL)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			continue
+		}
+		if c.Op == protocol.Move {
+			changes[i], _ = c.Public(func(url string) bool { return url == c.From })
+		} else {
+			changes[i] = c.Left()
+		}
+	}
+	return changes, nil
+}
+
+// admin returns the handler of a replica's metrics and health.
+func (r *replica) admin(role string, n *doors.Notifier) http.Handler {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(&replicaMetrics{r, n})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, req *http.Request) {
+		health := logHealth{Role: role, Here: r.log.Head()}
+		health.ask(req.Context(), r.log.Stream)
+		w.Header().Set("Content-Type", "application/json")
+		if health.Here.IsZero() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		json.NewEncoder(w).Encode(map[string]logHealth{"log": health})
+	})
+	return mux
+}
+
+// logHealth is what /healthz says of a log in NATS.
+type logHealth struct {
+	Role string          `json:"role"`           // writer, standby or door
+	Here protocol.Cursor `json:"here"`           // what the doors here deliver
+	Told protocol.Cursor `json:"told,omitzero"`  // what the stream has
+	Away string          `json:"away,omitempty"` // why NATS does not answer; then the doors deliver what they have
+}
+
+// healthPatience is how long /healthz waits for NATS.
+const healthPatience = 2 * time.Second
+
+func (h *logHealth) ask(ctx context.Context, stream *jetlog.Stream) {
+	ctx, cancel := context.WithTimeout(ctx, healthPatience)
+	defer cancel()
+	told, err := stream.Head(ctx)
+	if h.Told = told; err != nil {
+		h.Away = err.Error()
+	}
+}
+
+// replicaMetrics exports the counts of a replica's doors to Prometheus.
+type replicaMetrics struct {
+	r *replica
+	n *doors.Notifier
+}
+
+// Describe is empty: the metrics are not checked beforehand.
+func (m *replicaMetrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (m *replicaMetrics) Collect(ch chan<- prometheus.Metric) {
+	s := sender(ch)
+	s.send(prometheus.GaugeValue, "head_sequence", "Sequence number of the newest change.", float64(m.r.log.Head().Seq))
+	s.send(prometheus.GaugeValue, "manifest_sequence", "Sequence number of the last change in the published manifest.", float64(m.r.snapshot.Cursor().Seq))
+	s.doors(m.n.Stats())
+}
+
+// serveCopy serves what a replica has until ctx ends, something fails, or until returns, whose error it returns.
+func (d *daemon) serveCopy(ctx context.Context, role string, r *replica, pullOnly bool, until func(context.Context) error) error {
+	limits := d.limits
+	limits.PullOnly, limits.Hurry = pullOnly, d.site.Hurry
+	n := &doors.Notifier{Log: offered{r.log}, Snapshot: r.snapshot, Base: d.site.Base, Limits: limits, Logger: r.logger}
+	if d.welcome != (protocol.Welcome{}) {
+		n.Welcome = &d.welcome
+	}
+	n.Clients.Proxies = d.proxies
+	listener, adminListener, err := d.listeners()
+	if err != nil {
+		return err
+	}
+	ctx, own, wait := owning(ctx)
+	own("doors", func() error { return serve(ctx, listener, n, n.Close) })
+	if adminListener != nil {
+		own("admin", func() error { return serve(ctx, adminListener, r.admin(role, n), nil) })
+	}
+	own("log", func() error { r.log.Follow(ctx); return nil })
+	own("manifest", func() error { return r.keepManifest(ctx) })
+	own(role, func() error {
+		if err := until(ctx); err != nil {
+			return err
+		}
+		return errOver
+	})
+	r.logger.Info("notifier listens", "role", role, "address", listener.Addr().String(), "base", d.site.Base)
+	if err := wait(); !errors.Is(err, errOver) {
+		return err
+	}
+	return nil
+}
+
+// errOver ends a phase that has succeeded.
+var errOver = errors.New("over")
+
+// hostAndProcess names this process to people.
+func hostAndProcess() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s (process %d)", host, os.Getpid())
+}
+
+// streamName returns the name of a site's stream.
+func streamName(base string) string {
+	digest := protocol.Sum([]byte(base))
+	host := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, strings.TrimSuffix(base[strings.Index(base, "//")+2:], "/"))
+	return fmt.Sprintf("parley-%.40s-%x", host, digest[:4])
+}

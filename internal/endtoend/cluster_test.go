@@ -1,0 +1,170 @@
+//go:build unix
+
+package endtoend
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/protocol"
+)
+
+// A site has several doors, whose log is in three NATS servers, and a crawler comes to another one at each change. Programs and
+// servers are killed or stopped, in odd rounds the writer, too; then all of NATS is away for a while. Nothing is lost: no door refuses a cursor, no reader
+// misses a change or has one twice, and in the end the copy is equal to the site, and the manifest the same at all doors.
+// PARLEY_CLUSTER_ROUNDS is how often everything fails; one by default.
+func TestDoorsOnSeveralMachines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts eight programs")
+	}
+	rounds, _ := strconv.Atoi(os.Getenv("PARLEY_CLUSTER_ROUNDS"))
+	rounds = max(rounds, 1)
+	c := newClusterOfDoors(t)
+	for i := range 20 {
+		c.write(fmt.Sprintf("p%d.html", i), fmt.Sprint("<p>Page ", i))
+	}
+	c.write("robots.txt", "User-agent: *\nDisallow: /secret/\n")
+	c.write("secret/page.html", "<p>Nobody is told of it")
+	secret := func(page string) bool { return strings.HasPrefix(page, "secret/") }
+	for _, m := range c.members {
+		c.start(m)
+	}
+	writer, standby, door := c.members[0], c.members[1], c.members[2]
+	if !strings.Contains(writer.said(), "all servers of the stream sync every change") {
+		t.Errorf("the writer has not asked how NATS syncs:\n%s", writer.said())
+	}
+	begin := writer.head()
+	c.startCrawler("--hurry", "100ms")
+	c.identicalBut(secret)
+
+	read, stop, ended := &reader{members: c.members, at: begin}, make(chan struct{}), make(chan struct{})
+	end := protocol.Cursor{}
+	go func() {
+		defer close(ended)
+		read.read(stop, func() protocol.Cursor { return end })
+	}()
+	edits := 0
+	edit := func(n int) {
+		for range n {
+			edits++
+			c.write(fmt.Sprintf("p%d.html", edits%20), fmt.Sprint("<p>Page ", edits%20, ", edit ", edits))
+		}
+		c.balance.hop()
+	}
+	told := func(m *member, what string) { // once a change that comes now is told there
+		c.t.Helper()
+		at := m.head()
+		edit(1)
+		began := time.Now()
+		c.until(what, func() bool { return m.head().Seq > at.Seq })
+		if took := time.Since(began); took > time.Second {
+			t.Logf("%s: after %s", what, took.Round(time.Millisecond))
+		}
+	}
+	for round := range rounds {
+		for range 5 {
+			told(door, "a change is told")
+		}
+
+		door.kill9()
+		edit(3)
+		c.start(door)
+
+		down := round % 3
+		c.nats[down].kill9()
+		told(door, "a change is told without one NATS server")
+		c.startNATS(down)
+		stopped := (round + 1) % 3
+		c.nats[stopped].cmd.Process.Signal(syscall.SIGSTOP)
+		edit(3)
+		c.nats[stopped].cmd.Process.Signal(syscall.SIGCONT)
+		told(door, "a change is told after one NATS server was stopped")
+
+		if round%2 == 0 {
+			writer.kill9()
+		} else { // it does not know that it has been replaced, until it goes on
+			writer.cmd.Process.Signal(syscall.SIGSTOP)
+		}
+		os.Remove(c.path("robots.txt")) // as while a site is installed again: what was forbidden stays so, at the next writer too
+		edit(2)
+		c.until("another notifier has taken over", func() bool { return standby.health().Role == "writer" })
+		told(door, "a change is told by another notifier")
+		if round%2 == 1 {
+			writer.cmd.Process.Signal(syscall.SIGCONT)
+			c.until("the writer that was replaced ends", writer.ended)
+		}
+		c.start(writer)
+		writer, standby = standby, writer
+
+		var at protocol.Cursor
+		c.until("all members are equal", func() bool {
+			at = door.head()
+			return !slices.ContainsFunc(c.members, func(m *member) bool { return m.head() != at })
+		})
+		for _, n := range c.nats {
+			n.kill9()
+		}
+		edit(2)
+		for _, m := range c.members {
+			if status, _, body, err := m.get("/parley/changes?after=" + at.String()); err != nil || status != http.StatusOK {
+				t.Errorf("without NATS %s answers %d: %s %v", m.name, status, body, err)
+			}
+			if status, _, _, err := m.get("/robots.rdf"); err != nil || status != http.StatusOK {
+				t.Errorf("without NATS the manifest of %s: %d %v", m.name, status, err)
+			}
+			next := at
+			next.Seq += 1000
+			if status, header, _, err := m.get("/parley/changes?after=" + next.String()); err != nil || status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+				t.Errorf("without NATS %s judges a cursor that it cannot know: %d %v", m.name, status, err)
+			}
+			if m.health().Away == "" {
+				t.Errorf("%s does not say that NATS is away", m.name)
+			}
+		}
+		for i := range c.nats {
+			c.startNATS(i)
+		}
+		told(door, "changes are told when NATS is back")
+	}
+	c.identicalBut(secret)
+	c.until("all members have everything", func() bool {
+		end = writer.head()
+		return !slices.ContainsFunc(c.members, func(m *member) bool { return m.head() != end })
+	})
+	close(stop)
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatalf("the reader is at %v, the log at %v", read.at, end)
+	}
+	if read.wrong != nil {
+		t.Error(read.wrong)
+	}
+	if end.Epoch != begin.Epoch || read.changes != int(end.Seq-begin.Seq) || read.changes == 0 {
+		t.Errorf("%d changes read, from %v to %v", read.changes, begin, end)
+	}
+	if n := c.balance.said(http.StatusConflict) + c.balance.said(http.StatusGone); n > 0 {
+		t.Errorf("%d cursors of the crawler were refused", n)
+	}
+	c.until("the manifest is the same everywhere", func() bool {
+		_, header, want, err := writer.get("/robots.rdf")
+		for _, m := range c.members {
+			_, h, body, merr := m.get("/robots.rdf")
+			if err != nil || merr != nil || body != want || h.Get("Etag") != header.Get("Etag") || h.Get("Last-Modified") != header.Get("Last-Modified") {
+				return false
+			}
+		}
+		if strings.Contains(want, "secret") {
+			t.Error("a page that robots.txt forbade is published")
+		}
+		return strings.Contains(header.Get("Etag"), fmt.Sprintf("%s.%d.", end.Epoch, end.Seq))
+	})
+	t.Logf("%d edits, %d changes, responses to the crawler %v, to the reader but 200 %v", edits, read.changes, c.balance.says, read.refused)
+}
