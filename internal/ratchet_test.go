@@ -29,10 +29,10 @@ import (
 var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
-	"lines of a package":  6_580,
-	"exported names":      2_374,
+	"lines of a package":  6_581,
+	"exported names":      2_376,
 	"public names":        528,
-	"tokens":              863_700,
+	"tokens":              864_600,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }

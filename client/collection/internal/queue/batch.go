@@ -17,7 +17,6 @@ type Batch struct {
 
 	stage          *Stage
 	tx             *bbolt.Tx
-	waiting        *bbolt.Bucket
 	now            int64
 	readies, waits []staged
 
@@ -32,11 +31,11 @@ type merged struct{ ready, waiting, pages, digests, counts []uint64 }
 
 // Begin begins the changes of a transaction at a time.
 func (s *Stage) Begin(tx *bbolt.Tx, now int64) *Batch {
-	return &Batch{stage: s, tx: tx, waiting: tx.Bucket(Waiting), now: now, hands: s.hands}
+	return &Batch{stage: s, tx: tx, now: now, hands: s.hands}
 }
 
 // Waits reports whether an entry was in the waiting bucket before this transaction.
-func (b *Batch) Waits(e frontier.Entry) bool { return b.stage.waits(b.waiting, e) }
+func (b *Batch) Waits(e frontier.Entry) bool { return b.stage.waits(b.tx.Bucket(Waiting), e) }
 
 // Record stages the record of a page. Records come in the order of their pages.
 func (b *Batch) Record(id frontier.PageID, value []byte) {
@@ -121,7 +120,7 @@ func (b *Batch) Flush(pages frontier.PageID, sites int, firsts map[uint64]fronti
 		return err
 	}
 	past := s.waiting.part(&staged{at: b.now})
-	if m.waiting, err = s.waiting.merge(b.waiting, b.waits, &laps[1], past, 0, s.seq, s.waiting.n > most, hurry(1)); err != nil {
+	if m.waiting, err = s.waiting.merge(b.tx.Bucket(Waiting), b.waits, &laps[1], past, 0, s.seq, s.waiting.n > most, hurry(1)); err != nil {
 		return err
 	}
 	const ascending = 0.9 // the fill of pages whose keys are written in order
