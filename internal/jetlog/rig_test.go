@@ -31,6 +31,7 @@ type cluster struct {
 func newCluster(t testing.TB, n int) *cluster {
 	t.Helper()
 	c := &cluster{TB: t}
+	dir := t.TempDir() // before the next line: it is removed after the servers have ended
 	t.Cleanup(func() {
 		for _, s := range c.servers {
 			s.Shutdown()
@@ -40,7 +41,7 @@ func newCluster(t testing.TB, n int) *cluster {
 	var routes, urls []string
 	for i := range n {
 		o := &server.Options{ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
-			JetStream: true, StoreDir: t.TempDir(), SyncAlways: true}
+			JetStream: true, StoreDir: filepath.Join(dir, fmt.Sprint(i)), SyncAlways: true}
 		if n > 1 {
 			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: server.RANDOM_PORT}
 			o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
