@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -54,5 +55,17 @@ func TestServerThatSyncsLater(t *testing.T) {
 				t.Errorf("known %v: %v", known, err)
 			}
 		})
+	}
+}
+
+// Before a server answers, errors say so.
+func TestNoServer(t *testing.T) {
+	nc, err := jetlog.Connect("nats://127.0.0.1:1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := jetlog.Open(t.Context(), nc, jetlog.Options{Name: "site"}); err == nil || !strings.Contains(err.Error(), "no NATS server answers") {
+		t.Error(err)
 	}
 }

@@ -121,6 +121,9 @@ func (s *Stream) replicas() int {
 }
 
 func (s *Stream) fail(op string, err error) error {
+	if errors.Is(err, nats.ErrReconnectBufExceeded) { // nothing is kept for a server that comes back
+		err = errors.New("no NATS server answers")
+	}
 	return fmt.Errorf("%s stream %s: %w", op, s.name, err)
 }
 
