@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
 	docroot := flags.String("docroot", "/usr/share/doc/git-doc", "site to copy and edit")
 	edits := flags.Int("edits", 1000, "number of edits")
-	every := flags.Duration("every", 0, "shortest time from one edit to the next")
+	every := flags.Duration("every", 0, "shortest time from one edit to the next; 0: no page is edited twice within 2 s, since then it may rest before it is read")
 	preset := flags.String("preset", "", "preset of the notifier: low, moderate or high")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -89,6 +89,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	memory := []int64{cost.Anonymous(notifier.PID())}
 	before := web.Crawler()
 	var fresh, floor []time.Duration
+	pace := *every
+	if pace <= 0 {
+		pace = 2100 * time.Millisecond / time.Duration(len(pages))
+	}
 	for i := range *edits {
 		p := pages[i*7919%len(pages)]
 		content, err := os.ReadFile(filepath.Join(root, p))
@@ -107,7 +111,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			time.Sleep(200 * time.Microsecond)
 		}
 		fresh = append(fresh, time.Since(saved))
-		time.Sleep(*every - time.Since(saved))
+		time.Sleep(pace - time.Since(saved))
 		memory = append(memory, cost.Anonymous(notifier.PID()))
 
 		began := time.Now()
