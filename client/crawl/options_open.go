@@ -411,7 +411,7 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 			h.AddressConns, err = strconv.Atoi(strings.TrimSpace(conns))
 		}
 		if err != nil || !(h.AddressRate >= 0.0001 && h.AddressRate <= 1000) || both && (h.AddressConns < 1 || h.AddressConns > 1000) {
-			return &harvest.Harvester{Options: h}, bad("PerAddress", f.PerAddress, "requests a second and optionally connections, such as 5/s or 0.5/s,2")
+			return &harvest.Harvester{Options: h}, bad("PerAddress", f.PerAddress, "0.0001 to 1000 requests a second, and optionally 1 to 1000 connections, such as 5/s or 0.5/s,2")
 		}
 	}
 	return &harvest.Harvester{Options: h}, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection}, number{"AtOnce", f.AtOnce})

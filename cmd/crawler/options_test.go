@@ -45,7 +45,7 @@ func TestWrongValuesNameTheirOption(t *testing.T) {
 		"--stop-value .5":             "--stop-value needs --policy thesis: only there the profit of a page is between 0 and 1",
 		"--objective fresh=-1":        `--objective "fresh=-1": want fresh, harmonic or age, and a number, such as fresh=1`,
 		"--blocked-ip x":              "--blocked-ip x: want an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24",
-		"--per-address 5/m":           "--per-address 5/m: want requests a second and optionally connections, such as 5/s or 0.5/s,2",
+		"--per-address 5/m":           "--per-address 5/m: want 0.0001 to 1000 requests a second, and optionally 1 to 1000 connections, such as 5/s or 0.5/s,2",
 		"--pagerank-jump 1":           "--pagerank-jump 1: want a number between 0 and 1",
 		"--max-failed-lookups 0":      "--max-failed-lookups 0: want a share above 0 and up to 1",
 		"--dates-from yesterday":      "--dates-from yesterday: want a date such as 1993 or 1995-06-30",
