@@ -291,6 +291,9 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 			s.a.Known++
 		}
 		s.addPendingFetch(w, item)
+		if s.names != nil && s.u.copied != nil {
+			s.names.owe(item.Digest, w.ID)
+		}
 	}
 	return nil
 }
