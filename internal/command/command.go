@@ -47,7 +47,7 @@ func (o *options) setFromEnv() (err error) {
 				continue
 			}
 			if err = o.fs.Set(f.Name, value); err != nil {
-				err = Misusef("%s=%s: %w", envName(f.Name), value, err)
+				err = Misusef("%s=%s: %w", envName(f.Name), value, plain(f, err))
 			}
 		}
 	})
@@ -239,7 +239,7 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	case err != nil && c.Run == nil:
 		return nil, Misusef("%s; options follow the command, which is one of %s", explain(p.fs, err), strings.Join(c.names(), ", "))
 	case err != nil:
-		return nil, Misusef("%s", explain(p.fs, err))
+		return nil, Misusef("%s", explain(p.fs, err, c.File.Foreign...))
 	case p.version, p.list, p.helpAll:
 		return nil, nil
 	case c.Run == nil && len(rest) > 0:
@@ -359,10 +359,24 @@ func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// explain describes an error in the command line, with options in our notation.
-func explain(fs *flag.FlagSet, err error) string {
+// plain returns the error of a value that is no number, or neither true nor false.
+func plain(f *flag.Flag, err error) error {
+	switch kindOf(f) {
+	case "bool":
+		return errors.New("want true or false")
+	case "int", "float64":
+		return errors.New("want a number")
+	}
+	return err
+}
+
+// explain describes an error in the command line, with options in our notation. Foreign options are those of other programs.
+func explain(fs *flag.FlagSet, err error, foreign ...string) string {
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		name = strings.TrimPrefix(name, "-")
+		if slices.Contains(foreign, name) {
+			return fmt.Sprintf("unknown option --%s, which another program has that reads the same configuration file", name)
+		}
 		return fmt.Sprintf("unknown option --%s%s", name, didYouMean("--", name, optionNames(fs)))
 	}
 	return strings.NewReplacer(" --", " --", " -", " --").Replace(err.Error())

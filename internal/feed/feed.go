@@ -53,5 +53,4 @@ type Entry struct {
 const (
 	TypeRSS  = "application/rss+xml"
 	TypeAtom = "application/atom+xml"
-	TypeJSON = "application/feed+json"
 )

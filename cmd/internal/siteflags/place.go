@@ -47,7 +47,7 @@ func canonicalBase(option, base string) (string, error) {
 	if ascii := asciiHost(whole); err != nil && ascii != "" {
 		return "", command.Misusef("--%s %s: write the host's name as the DNS has it: %s", option, base, ascii)
 	} else if err != nil {
-		return "", command.Misusef("--%s: %w", option, err)
+		return "", command.Misusef("--%s %s: want a URL such as https://www.example.org/: %w", option, base, err)
 	}
 	return canonical, nil
 }
