@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/peterbourgon/ff/v3"
+	"golang.org/x/net/idna"
 )
 
 // The exit codes of all commands. A command states any other in its help.
@@ -247,6 +249,9 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	case c.Run == nil:
 		return nil, Misusef("missing command: want one of %s", strings.Join(c.names(), ", "))
 	}
+	for i, arg := range rest {
+		rest[i] = ASCIIHost(arg)
+	}
 	want := slices.DeleteFunc(slices.Clone(c.Args), func(name string) bool { return name == "..." || strings.HasPrefix(name, "--") })
 	for _, last := range c.Args[len(want):] {
 		option, ok := strings.CutPrefix(last, "--")
@@ -380,6 +385,19 @@ func explain(fs *flag.FlagSet, err error, foreign ...string) string {
 		return fmt.Sprintf("unknown option --%s%s", name, didYouMean("--", name, optionNames(fs)))
 	}
 	return strings.NewReplacer(" --", " --", " -", " --").Replace(err.Error())
+}
+
+// ASCIIHost returns a URL with its internationalized host as the DNS has it (xn--...), and any other text as it is.
+func ASCIIHost(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return text
+	}
+	name := u.Hostname()
+	if host, err := idna.Lookup.ToASCII(name); err == nil && !strings.EqualFold(host, name) {
+		return strings.Replace(text, name, host, 1)
+	}
+	return text
 }
 
 func (c *Command) names() (names []string) {
