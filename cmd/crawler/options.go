@@ -198,6 +198,8 @@ func readSites(name string) (list []string, err error) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
+		page, limits, _ := strings.Cut(line, " ")
+		line = strings.TrimSpace(command.ASCIIHost(page) + " " + limits)
 		if _, err := seed.ParseStart(line); err != nil {
 			return nil, command.Misusef("%s:%d: %s: %v", name, number, line, err)
 		}

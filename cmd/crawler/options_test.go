@@ -62,7 +62,7 @@ func TestWrongValuesNameTheirOption(t *testing.T) {
 		}
 	}
 	sites := filepath.Join(t.TempDir(), "sites.txt")
-	if err := os.WriteFile(sites, []byte("# ours\n\nhttp://127.0.0.1:9/ depth=1 # the front\nhttp://127.0.0.1:9/docs/ page=9\n"), 0o666); err != nil {
+	if err := os.WriteFile(sites, []byte("# ours\n\nhttp://bücher.example/ depth=1 # the front\nhttp://127.0.0.1:9/docs/ page=9\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{

@@ -162,7 +162,7 @@ func Signals(col *collection.Collection, p *collection.Page, site *collection.Si
 		case s.Door != "":
 			what += ", last read via " + s.Door
 		}
-		if s.As != "" {
+		if s.As != "" && s.Door != "" {
 			what += fmt.Sprintf("; last subscribed as %s: %s", s.As, s.Why)
 		}
 		if !s.Held.IsZero() {
