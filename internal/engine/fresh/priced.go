@@ -200,13 +200,14 @@ func (pr Priced) Affords(p *Page, at time.Time) float64 {
 	return price
 }
 
-// Audited is when a page whose site tells of it is visited whatever the site says; false if its site does not
-// tell, or the policy makes no audits.
-func (pr Priced) Audited(p *Page) (at time.Time, ok bool) {
+// Audited is when a page whose site tells of it is visited whatever the site says, and when a visit would be worth Price if it had
+// said nothing since the last one; false if its site does not tell, or the policy makes no audits.
+func (pr Priced) Audited(p *Page) (at, unheard time.Time, ok bool) {
 	if _, told := p.source(); !(pr.Audit > 0) || !told {
-		return time.Time{}, false
+		return at, unheard, false
 	}
-	return p.Last.Add(max(min(pr.audit(p), pr.longest()), pr.shortest())), true
+	q := p.unheard()
+	return p.Last.Add(max(min(pr.audit(p), pr.longest()), pr.shortest())), pr.worthAt(&q, p.Last), true
 }
 
 // Owes reports whether a page is to be visited at any price: its site says that it has changed, and has been
