@@ -29,6 +29,9 @@ type Site struct {
 	Lag   float64 // from a change to its notice, in days
 	Flood float64 // false notices per page and day
 
+	// Trifling: the false notices are of changes of less than 1 % of a page's main text, which a visit finds.
+	Trifling bool
+
 	// Unsaid are the days from which it announces nothing of the pages of each directory; 0 means never. Pages are in the directories in turn.
 	Unsaid [7]float64
 }
