@@ -263,7 +263,8 @@ func yields(shortest, longest time.Duration) time.Duration {
 type deal struct {
 	Objective
 	belief     Posterior
-	signal     Signal // zero: its silence says nothing
+	signal     Signal // zero: no notices count
+	polled     bool   // its silence says nothing: a notice makes no visit later
 	importance float64
 	price      float64
 	header     float64 // with the site's surcharge
@@ -279,7 +280,7 @@ func (pr Priced) deal(p *Page) (d deal) {
 	d.belief = p.Posterior()
 	if s := p.Site; s != nil {
 		if s.Tells || p.told() > 0 {
-			d.signal = p.signal()
+			d.signal, d.polled = p.signal(), !s.Tells
 		}
 		if d.price > 0 {
 			d.header *= 1 + finite(s.Extra)/d.price
@@ -316,7 +317,11 @@ func (d *deal) index(body float64, h Hearing) float64 {
 	if d.signal == (Signal{}) && h.Notices == 0 {
 		return d.at(&d.belief, body, bounded(h.Age, oldest))
 	}
-	return d.Objective.heard(&d.belief, d.signal, body, h)
+	gain := d.Objective.heard(&d.belief, d.signal, body, h)
+	if d.polled {
+		gain = max(gain, d.at(&d.belief, body, bounded(h.Age, oldest)))
+	}
+	return gain
 }
 
 // due is the age at which a visit is worth the price, +Inf if it never is.
@@ -332,9 +337,13 @@ func (d *deal) due(h Hearing) float64 {
 		return d.ageAt(&d.belief, body, need)
 	}
 	since := h.Since - h.Age
-	return d.ageHeard(&d.belief, d.signal, body, need, h.Notices, func(age float64) Hearing {
+	age := d.ageHeard(&d.belief, d.signal, body, need, h.Notices, func(age float64) Hearing {
 		return Hearing{Age: age, Notices: h.Notices, Since: max(0, age+since)}
 	})
+	if d.polled {
+		age = min(age, d.ageAt(&d.belief, body, need))
+	}
+	return age
 }
 
 // unseen is the gain of the first copy of a page: the days that it is expected to stay right, up to the next
