@@ -152,10 +152,9 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	coding, err2 := choose("Coding", s.Coding, "none, gzip or zstd", map[string]string{"none": "", "gzip": "gzip", "zstd": "zstd"})
 	answers, err3 := choose("Answers", s.Answers, "usual, all or none", map[string]collection.Answers{
 		"usual": 0, "all": collection.AllAnswers, "none": collection.NoAnswers})
-	text, err4 := choose("Changed", o.Revisits.Changed, "bytes or text", map[string]bool{"bytes": false, "text": true})
-	if text && !s.TextDigest {
-		err4 = wrong("%s text: add %s, which detects changes of the text", field("Changed"), field("TextDigest"))
-	}
+	var err4 error
+	c.EveryChange, err4 = choose("Changed", o.Revisits.Changed, "significant, text or bytes", map[string]bool{"significant": false, "text": false, "bytes": true})
+	c.Gatherer.Sketch = o.Revisits.Changed == "text"
 	if o.Fetch.Cookies+o.Fetch.ClientCert != "" && contents&collection.Mirror != 0 {
 		err1 = bad("Store", s.Store, "warc or none, since pages fetched with cookies or a client certificate must not be files for everybody")
 	}
@@ -163,7 +162,7 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
 	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, Requests: s.Requests, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
 		Info:     map[string]string{"operator": o.Fetch.Contact, "http-header-user-agent": o.userAgent(), "robots": "classic"}, // that is, obeyed
-		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
+		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy,
 		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite, Part: c.Seeder.Starts.Parts(),
 		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},
 		Hurry: again.Hurry, Wait: 5 * time.Second} // another command may just be reading it

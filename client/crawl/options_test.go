@@ -85,7 +85,6 @@ func TestOptionErrorsNameFields(t *testing.T) {
 		"Store drawer: want warc, mirror, both or none":                                              func(o *crawl.Options) { o.Collection.Store = "drawer" },
 		"Costs gold: want requests or bytes":                                                         func(o *crawl.Options) { o.Revisits.Costs = "gold" },
 		"Policy hope: want priced, thesis, or thesis for a purpose, such as thesis:news":             func(o *crawl.Options) { o.Revisits.Policy = "hope" },
-		"Changed text: add TextDigest, which detects changes of the text":                            func(o *crawl.Options) { o.Revisits.Changed = "text" },
 		"As diff: want auto, meta, delta, page, batch or site":                                       func(o *crawl.Options) { o.Sources.As = "diff" },
 		"BlockedIP x: want an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24":            func(o *crawl.Options) { o.Fetch.BlockedIP = []string{"x"} },
 		"Strategy opic needs links: remove NoLinks and NoParse":                                      func(o *crawl.Options) { o.Order.Strategy, o.Sources.NoParse = "opic", true },

@@ -80,7 +80,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("told-budget", &revisits.ToldBudget, "priced, without --frugal: spend at most `X` times the --budget on announced changes, in addition to it; if there are more, fetch the most valuable ones (-1: no limit)"),
 		bind("objective", &revisits.Objective, "priced: define the cost of an outdated copy by `WEIGHTS` of fresh, harmonic and age, such as fresh=1"),
 		bind("costs", &revisits.Costs, "priced: `UNIT` of the budget: requests, or bytes in units of 20 kB"),
-		bind("changed", &revisits.Changed, "count a page as changed when this `PART` changed: bytes, or text, which needs --text-digest"),
+		bind("changed", &revisits.Changed, "count these changes when visits are planned: `WHICH` is significant (all, but at sites that announce changes only those of 1 % of the main text or more), text (those of 1 % or more at all sites), or bytes (all)"),
 		bind("polls", &sources.Polls, "`RULE` for polling sitemaps and feeds: ahead, by the changes expected; index, minimum-delay, posting-rate, training, advarss, round-robin; or fixed, by --sitemap-every and --feed-every"),
 		bind("min-poll-period", &sources.MinPollPeriod, "with --polls other than fixed: wait at least `TIME` between two polls of a sitemap or feed (0: 10 minutes)"),
 		bind("training-period", &sources.TrainingPeriod, "with --polls training or advarss: poll each sitemap or feed every 1 to 80 periods of `TIME`, the more often the more news it had (0: 10 minutes)"),

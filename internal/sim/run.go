@@ -29,12 +29,13 @@ type Run struct {
 
 // An Event is something that happened in a run.
 type Event struct {
-	At      float64 // days
-	Kind    EventKind
-	Page    int  // index in World.Pages; -1 for a manifest
-	Site    int  // index in World.Sites
-	Changed bool // a visit found a change
-	Cost    float64
+	At       float64 // days
+	Kind     EventKind
+	Page     int  // index in World.Pages; -1 for a manifest
+	Site     int  // index in World.Sites
+	Changed  bool // a visit found a change
+	Trifling bool // it found no more than a trifling one
+	Cost     float64
 }
 
 // An EventKind says what happened.
