@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -125,6 +126,54 @@ func TestRevisitsSpendTheBudget(t *testing.T) {
 		}
 		t.Logf("%d visits for %.0f; %d, %d and %d of those that change, %.1f of others: %+v", all, budget, len(at[nth(0)]), len(at[nth(1)]), len(at[nth(2)]), float64(still)/27, c.Status().Revisits)
 	})
+}
+
+// With the policy uniform, pages that change are visited as often as those that never do, with proportional more often; both spend the
+// budget.
+func TestRevisitsByRule(t *testing.T) {
+	noRace(t)
+	for _, rule := range []fresh.Rule{fresh.Uniform, fresh.Proportional} {
+		dir := scratch(t)
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
+			defer w.Close()
+			s := numbered(w, 30)
+			const first, days = 4, 10
+			c := opened(t, dir, w, func(o *crawl.Options) {
+				o.Once, o.Revisits.Policy, o.Revisits.Budget, o.Fetch.Wait = false, string(rule), "2/page", 5*time.Second
+				o.Sources.NoFeeds = true
+			})
+			defer c.Collection.Close()
+			began := time.Now()
+			runFor(t, c, days*aDay, func(ctx context.Context) {
+				for hour := 1; pause.For(ctx, time.Hour); hour++ {
+					if hour%5 == 0 {
+						s.Edit(nth(0))
+					}
+				}
+			})
+			at, all := visits(w, s, began.Add(first*aDay))
+			still := float64(all-len(at[nth(0)])) / float64(c.Collection.Len()-1)
+			if budget := 2 * float64(c.Collection.Len()) * (days - first); float64(all) < budget*.75 || float64(all) > budget*1.25 {
+				t.Errorf("%s: %d visits, want about %.0f", rule, all, budget)
+			}
+			most, least := 1.2*still, .8*still
+			if rule == fresh.Proportional {
+				most, least = math.Inf(1), 3*still
+			}
+			if n := float64(len(at[nth(0)])); n < least || n > most {
+				t.Errorf("%s: %.0f visits to the page that changes, %.1f to each of the others", rule, n, still)
+			}
+			for path, list := range at {
+				if n := float64(len(list)); path != nth(0) && rule == fresh.Uniform && math.Abs(n-still) > 2 {
+					t.Errorf("%s: %.0f visits to %s, %.1f on average", rule, n, path, still)
+				}
+			}
+			if got := c.Policy.(fresh.Priced); got.Objective != (fresh.Objective{Rule: rule}) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
 }
 
 // Changes that a site announces are fetched at once though the budget is practically

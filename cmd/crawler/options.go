@@ -74,7 +74,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("same-www", &scope.SameWWW, "treat www.example.org and example.org as one site"),
 
 		bind("strategy", &order.Strategy, "`ORDER` of the crawl: "+frontier.Names()),
-		bind("policy", &revisits.Policy, "`POLICY` of revisits: priced, thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror"),
+		bind("policy", &revisits.Policy, "`POLICY` of revisits: priced; uniform, all pages equally often; proportional, as often as each is expected to change; thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror"),
 		bind("budget", &revisits.Budget, "priced: make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page"),
 		bind("frugal", &revisits.Frugal, "priced: count fetches of announced changes against the budget too, and delay those that are not worth their price (default: fetch them at once, beside the budget)"),
 		bind("told-budget", &revisits.ToldBudget, "priced, without --frugal: spend at most `X` times the --budget on announced changes, in addition to it; if there are more, fetch the most valuable ones (-1: no limit)"),

@@ -84,6 +84,7 @@ type SitePlanning struct {
 func (p *Planning) Site(t SiteTerms) *SitePlanning {
 	p.begin()
 	s := &SitePlanning{planning: p}
+	t.Manifest = t.Manifest && p.Priced.Objective.Rule == ""
 	if t.Manifest || t.Most > 0 {
 		s.demand = p.planner.site(t)
 	}
@@ -95,9 +96,14 @@ func (p *Planning) Site(t SiteTerms) *SitePlanning {
 func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 	p := s.planning
 	post := page.Posterior()
+	fresh = page.fresh(&post, now)
 	s.pool.add(page, &post)
 	if page.Visits > 0 {
 		p.importance += finite(page.Importance)
+	}
+	if p.Priced.Objective.Rule != "" {
+		unannounced := page.unannounced()
+		page, post = &unannounced, unannounced.Posterior()
 	}
 	switch {
 	case s.demand != nil:
@@ -118,7 +124,7 @@ func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 			p.alike = 0
 		}
 	}
-	return page.fresh(&post, now)
+	return fresh
 }
 
 // Close says that no more pages come, which frees memory. Plan closes the sites that are open.

@@ -121,7 +121,7 @@ func (b *Budget) setPrice(price float64) {
 // policy returns the policy of visits, without a price.
 func (b *Budget) policy() fresh.Priced {
 	p := b.set.Policy
-	if p.Audit == 0 {
+	if p.Audit == 0 && p.Objective.Rule == "" {
 		p.Audit = fresh.AuditShare
 	}
 	return p

@@ -18,7 +18,7 @@ func measuredTables() []paperTable {
 		{name: "trust", build: (*paper).trust,
 			heading: "freshness if a fifth of the sites each are honest, lossy, sloppy, liars and silent; 1000 pages, days 90 to 240. Bounds: the best use of their notices, and of none."},
 		{name: "learned", build: (*paper).learned,
-			heading: "freshness in days 30 to 90 / 180 to 360 of policies that learn the rates from scratch, beside policies that know them; gamma/zipf/0, 2000 pages, 40 sites. Bounds: one for each source of changes."},
+			heading: "freshness in days 30 to 90 / 180 to 360 of policies that learn the rates from scratch, beside policies that know them, and the regret: how many percentage points the second lacks of the bound; gamma/zipf/0, 2000 pages, 40 sites. Bounds: one for each source of changes."},
 		{name: "estimators", build: (*paper).estimators,
 			heading: "relative bias / root mean square error / share of cases without a value, of estimates of a rate of change, by number of visits and mean changes between two visits. No bounds."},
 	}
@@ -152,11 +152,6 @@ func (p *paper) learned(ctx context.Context) (*sheet, error) {
 	s.row("announced by", "policy", "B=0.05", "B=0.1", "B=0.2")
 	silent := p.web("gamma/zipf/0", 2000, 40)
 	freshness := fresh.Objective{Fresh: 1}
-	text := func(r *sim.Result) string {
-		early, _ := r.Between(30, 90)
-		late, _ := r.Between(min(180, len(r.Daily)/2), len(r.Daily))
-		return share(early) + "/" + share(late)
-	}
 	var list []measure
 	for _, way := range []struct {
 		words string
@@ -164,20 +159,26 @@ func (p *paper) learned(ctx context.Context) (*sheet, error) {
 		heeds sim.Listening
 		rules []string
 	}{
-		{"nothing", sim.Site{}, sim.Listening{}, []string{"thesis-learned", "thesis-rate", "freshness", "harmonic", "freshness-known"}},
+		{"nothing", sim.Site{}, sim.Listening{}, []string{"uniform-learned", "proportional-learned", "thesis-learned", "thesis-rate", "freshness", "harmonic", "freshness-known"}},
 		{"manifest", sim.Site{Manifest: true}, sim.Listening{Manifest: true}, []string{"freshness", "freshness-known"}},
 		{"push", sim.Site{Push: true}, sim.Listening{Push: true}, []string{"freshness", "freshness-known"}},
 	} {
 		w := silent.All(way.site)
+		bounds, row := make([]float64, len(budgets)), []string{way.words, "bound"}
+		for i, b := range budgets {
+			bounds[i] = sim.WebBound(w, freshness, sim.Costs{}, b, way.heeds).Fresh
+			row = append(row, share(bounds[i]))
+		}
 		for _, rule := range way.rules {
 			for i, b := range budgets {
+				text := func(r *sim.Result) string {
+					early, _ := r.Between(30, 90)
+					late, _ := r.Between(min(180, len(r.Daily)/2), len(r.Daily))
+					return fmt.Sprintf("%s/%s, %.1f", share(early), share(late), 100*(bounds[i]-late))
+				}
 				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(rule), Budget: b, Days: p.short(360)}, text})
 			}
 			s.row(way.words, rule, "", "", "")
-		}
-		row := []string{way.words, "bound"}
-		for _, b := range budgets {
-			row = append(row, share(sim.WebBound(w, freshness, sim.Costs{}, b, way.heeds).Fresh))
 		}
 		s.row(row...)
 	}
