@@ -70,6 +70,7 @@ type Options struct {
 		Budget     string        // requests a day, such as 5000, or 0.1/page for each stored page
 		Frugal     bool          // fetches of announced changes count against the budget, too
 		ToldBudget float64       // without Frugal: the extra budget for fetches of announced changes, as a multiple of Budget; -1: no limit
+		Outdated   string        // probability that a site is outdated at which its manifest is polled, such as 0.1 or any=0.1; empty: the price decides
 		Objective  string        // weights of the cost of an outdated copy: fresh, harmonic and age
 		Costs      string        // unit of the budget: requests, or bytes in units of 20 kB
 		Replan     time.Duration // between two computations of the price; zero means an hour

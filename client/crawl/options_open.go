@@ -291,6 +291,7 @@ func (o *Options) budget() (*budget.Options, error) {
 	r := &o.Revisits
 	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
 	objective, unread := fresh.ParseObjective(r.Objective)
+	outdated, unclear := fresh.ParseOutdated(r.Outdated)
 	if r.Policy != "priced" {
 		objective = fresh.Objective{Rule: fresh.Rule(r.Policy)}
 	}
@@ -299,6 +300,8 @@ func (o *Options) budget() (*budget.Options, error) {
 	switch {
 	case unread != "":
 		err = wrong("%s %q: want fresh, harmonic or age, and a number, such as fresh=1", field("Objective"), unread)
+	case unclear != nil:
+		err = wrong("%s %q: %v", field("Outdated"), r.Outdated, unclear)
 	case r.StopValue > 0:
 		err = wrong("%s needs %s thesis: only there the profit of a page is between 0 and 1", field("StopValue"), field("Policy"))
 	case math.IsNaN(r.ToldBudget) || math.IsInf(r.ToldBudget, 0) || r.ToldBudget == 0:
@@ -307,7 +310,7 @@ func (o *Options) budget() (*budget.Options, error) {
 		err = wrong("%s %q: want a number of requests a day, such as 5000, or for each page, such as 0.1/page", field("Budget"), r.Budget)
 	}
 	p := fresh.Priced{Objective: objective, Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
-	b := &budget.Options{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
+	b := &budget.Options{Policy: p, Outdated: outdated, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
 	if each {
 		b.PerDay, b.PerPage = 0, n
 	}

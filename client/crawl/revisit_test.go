@@ -514,6 +514,74 @@ func TestRevisitsAuditManifest(t *testing.T) {
 	})
 }
 
+// A manifest is polled so seldom that its pages, or one of them, or the one that changes fastest, are outdated as often as --outdated
+// permits, though the crawler learns from the polls how often that is.
+func TestManifestIsPolledWhenOutdated(t *testing.T) {
+	noRace(t)
+	const days, learned, pages = 24, 8, 20
+	for reading, limit := range map[string]float64{"any": .5, "mean": .2, "fastest": .4} {
+		dir := scratch(t)
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 10, Pages: 1})
+			defer w.Close()
+			s, rng := numbered(w, pages), rand.New(rand.NewPCG(5, 6))
+			edit := forgetful(s, 0, rng)
+			c := opened(t, dir, w, func(o *crawl.Options) {
+				o.Once, o.Revisits.Outdated, o.Revisits.Budget = false, fmt.Sprintf("%s=%g", reading, limit), "1/page"
+			})
+			defer c.Collection.Close()
+			began := time.Now()
+			edits := map[string][]time.Time{}
+			runFor(t, c, days*aDay, func(ctx context.Context) {
+				for pause.For(ctx, 10*time.Minute) {
+					for i := range pages {
+						if perDay := 6 / float64(1+i*i); rng.Float64() < perDay/144 {
+							edit(nth(i))
+							edits[nth(i)] = append(edits[nth(i)], time.Now())
+						}
+					}
+				}
+			})
+			var last time.Time
+			polls, outdated := 0., 0.
+			for _, a := range w.Log() {
+				if a.Path != "/robots.rdf" {
+					continue
+				}
+				changed := map[string]bool{}
+				for path, list := range edits {
+					changed[path] = slices.ContainsFunc(list, func(at time.Time) bool { return at.After(last) && !at.After(a.Begin) })
+				}
+				last = a.Begin
+				if a.Begin.Before(began.Add(learned * aDay)) {
+					continue
+				}
+				polls++
+				switch reading {
+				case "any":
+					if slices.Contains(slices.Collect(maps.Values(changed)), true) {
+						outdated++
+					}
+				case "fastest":
+					if changed[nth(0)] {
+						outdated++
+					}
+				default:
+					for _, is := range changed {
+						if is {
+							outdated += 1. / (pages + 1) // and the front page
+						}
+					}
+				}
+			}
+			t.Logf("%s=%g: so at %.3f of %.0f polls", reading, limit, outdated/polls, polls)
+			if error := 2 * math.Sqrt(limit*(1-limit)/polls); math.Abs(outdated/polls-limit) > .02+error {
+				t.Errorf("%s=%g: so at %.3f of %.0f polls", reading, limit, outdated/polls, polls)
+			}
+		})
+	}
+}
+
 // Copies of a site that does not respond any more are not counted as correct: their state is unknown.
 func TestDeadSitesAreNotCountedAsFresh(t *testing.T) {
 	noRace(t)

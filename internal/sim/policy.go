@@ -43,6 +43,8 @@ type Policy struct {
 
 	// Timer is the interval of manifest polls, in days, where all is Known. 0 means that the price decides.
 	Timer float64
+
+	Outdated fresh.Outdated // if set, it decides when Priced polls manifests, where the rates are not Known
 }
 
 // listening are the channels that it uses.
@@ -75,6 +77,9 @@ func Policies() []Policy {
 			Policy{Name: o.name + "-eager", Rule: Priced, Objective: o.Objective, FetchOutsideBudget: true},
 			Policy{Name: o.name + "-deaf", Rule: Priced, Objective: o.Objective, IgnoresNotices: true},
 			Policy{Name: o.name + "-known-deaf", Rule: Priced, Objective: o.Objective, Known: true, IgnoresNotices: true})
+	}
+	for _, of := range []string{"any", "mean", "fastest"} {
+		list = append(list, Policy{Name: "outdated-" + of, Rule: Priced, Objective: freshness, Outdated: fresh.Outdated{Of: of, Limit: .1}})
 	}
 	return append(list,
 		Policy{Name: "manifest-daily", Rule: Priced, Objective: freshness, Known: true, Timer: 1},

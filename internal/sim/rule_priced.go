@@ -222,7 +222,7 @@ type learning struct {
 // plan passes over every page once, as the crawler does.
 func (r *learning) plan(now float64) float64 {
 	v := r.view
-	pass := fresh.Planning{Priced: r.priced, Budget: r.budget.Rate, Pages: len(v.pages)}
+	pass := fresh.Planning{Priced: r.priced, Budget: r.budget.Rate, Pages: len(v.pages), Outdated: v.policy.Outdated}
 	v.manifests = fresh.Manifests{}
 	for i := range v.sites {
 		if s := &v.sites[i]; s.polled {

@@ -3,6 +3,7 @@ package fresh_test
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
@@ -56,6 +57,50 @@ func TestRulesLeaveOutAllElse(t *testing.T) {
 		}
 		if every := sites[1].Every(policy.Price); !math.IsInf(every, 1) {
 			t.Errorf("%s: the manifest every %v days", rule, every)
+		}
+	}
+}
+
+// The three readings of a limit give the intervals that follow from known rates, and one in proportion to it for small limits.
+func TestOutdatedOfKnownRates(t *testing.T) {
+	rates := fresh.Rates()
+	known := []int{13, 15, 18, 20} // of the rates
+	for _, limit := range []float64{.02, .1, .5} {
+		sum, fastest := 0., 0.
+		for _, k := range known {
+			sum += rates[k]
+			fastest = max(fastest, rates[k])
+		}
+		mean := 0. // the interval at which the mean probability is the limit, by bisection
+		for step := 100.; step > 1e-9; step /= 2 {
+			outdated := 0.
+			for _, k := range known {
+				outdated -= math.Expm1(-rates[k]*(mean+step)) / float64(len(known))
+			}
+			if outdated < limit {
+				mean += step
+			}
+		}
+		for text, want := range map[string]float64{"any=": -math.Log1p(-limit) / sum, "fastest=": -math.Log1p(-limit) / fastest, "mean=": mean, "": mean} {
+			o, err := fresh.ParseOutdated(text + strconv.FormatFloat(limit, 'g', -1, 64))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass := fresh.Planning{Outdated: o, Budget: 1, Pages: len(known)}
+			site := pass.Site(fresh.SiteTerms{Manifest: true})
+			for _, k := range known {
+				p := oneOfTwo(.5, k, k)
+				p.Listed = true
+				site.Add(p, epoch)
+			}
+			if got := site.Every(pass.Plan().Price); math.Abs(got/want-1) > .01 {
+				t.Errorf("%s%g: every %.4f days, want %.4f", text, limit, got, want)
+			}
+		}
+	}
+	for _, text := range []string{"0", "1", "-.1", "NaN", "all=.1", "any", "any=", "=.1", "any=.1,mean=.1"} {
+		if o, err := fresh.ParseOutdated(text); err == nil {
+			t.Errorf("%q is read as %+v", text, o)
 		}
 	}
 }

@@ -19,6 +19,8 @@ func measuredTables() []paperTable {
 			heading: "freshness if a fifth of the sites each are honest, lossy, sloppy, liars and silent; 1000 pages, days 90 to 240. Bounds: the best use of their notices, and of none."},
 		{name: "learned", build: (*paper).learned,
 			heading: "freshness in days 30 to 90 / 180 to 360 of policies that learn the rates from scratch, beside policies that know them, and the regret: how many percentage points the second lacks of the bound; gamma/zipf/0, 2000 pages, 40 sites. Bounds: one for each source of changes."},
+		{name: "outdated", build: (*paper).outdated,
+			heading: "manifests polled when the probability that their site is outdated is 0.1, by what is outdated: how often that was so when they were polled, from day 60 to 150; 10 sites, 300 pages, rates learned, a budget that is enough for all polls. No bounds."},
 		{name: "estimators", build: (*paper).estimators,
 			heading: "relative bias / root mean square error / share of cases without a value, of estimates of a rate of change, by number of visits and mean changes between two visits. No bounds."},
 	}
@@ -141,6 +143,29 @@ func (p *paper) trust(ctx context.Context) (*sheet, error) {
 				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(rule.policy), Budget: b, Days: p.short(240), From: p.short(90)}, freshText})
 			}
 			s.row(append([]string{t.String(), rule.words}, make([]string, len(tableBudgets))...)...)
+		}
+	}
+	return s, p.measured(ctx, s.rows, list)
+}
+
+func (p *paper) outdated(ctx context.Context) (*sheet, error) {
+	s := &sheet{names: 2}
+	readings := []string{"any", "mean", "fastest"}
+	budgets := []float64{6, .5, 3} // enough for all polls
+	s.row("web", "0.1 of", "polls of a site a day", "any page", "mean share", "fastest page")
+	var list []measure
+	for _, name := range []string{"gamma/zipf/0", "lognormal/zipf/0.5"} {
+		w := p.web(name, 300, 10).All(sim.Site{Manifest: true})
+		for n, of := range readings {
+			run := &sim.Run{World: w, Policy: sim.MustPolicy("outdated-" + of), Budget: budgets[n], Days: p.short(150), From: p.short(60), Seed: uint64(p.seed)}
+			row, count := len(s.rows), run.CountOutdated()
+			list = append(list, measure{row, 2, *run, func(r *sim.Result) string {
+				for i, reading := range readings {
+					s.rows[row][3+i] = share(count.Of(reading))
+				}
+				return fmt.Sprintf("%.2f", r.Polls*float64(len(w.Pages))/float64(len(w.Sites)))
+			}})
+			s.row(name, of, "", "", "", "")
 		}
 	}
 	return s, p.measured(ctx, s.rows, list)
