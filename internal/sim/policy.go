@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/poll"
 )
 
 // A Rule is the way in which a policy chooses pages.
@@ -41,10 +42,12 @@ type Policy struct {
 	// here, since every page has a copy from the start.
 	Alpha, Gamma float64
 
-	// Timer is the interval of manifest polls, in days, where all is Known. 0 means that the price decides.
-	Timer float64
-
-	Outdated fresh.Outdated // if set, it decides when Priced polls manifests, where the rates are not Known
+	// Outdated and Polls, if set, decide when Priced polls manifests, where the rates are not Known; else the price does. For
+	// Polls, an item of a site is a changed page. It has the weight 1, and Subscribers times the site's importance relative to
+	// the mean of all sites is added.
+	Outdated    fresh.Outdated
+	Polls       poll.Policy
+	Subscribers float64
 }
 
 // listening are the channels that it uses.
@@ -78,12 +81,16 @@ func Policies() []Policy {
 			Policy{Name: o.name + "-deaf", Rule: Priced, Objective: o.Objective, IgnoresNotices: true},
 			Policy{Name: o.name + "-known-deaf", Rule: Priced, Objective: o.Objective, Known: true, IgnoresNotices: true})
 	}
+	for _, p := range []poll.Policy{poll.Trained{}, poll.PostingRate{}, poll.AdvaRSS{}} {
+		list = append(list, Policy{Name: "manifest-" + p.Name(), Rule: Priced, Objective: freshness, Polls: p})
+	}
 	for _, of := range []string{"any", "mean", "fastest"} {
 		list = append(list, Policy{Name: "outdated-" + of, Rule: Priced, Objective: freshness, Outdated: fresh.Outdated{Of: of, Limit: .1}})
 	}
 	return append(list,
-		Policy{Name: "manifest-daily", Rule: Priced, Objective: freshness, Known: true, Timer: 1},
-		Policy{Name: "manifest-6h", Rule: Priced, Objective: freshness, Known: true, Timer: .25},
+		Policy{Name: "manifest-subscribers", Rule: Priced, Objective: freshness, Polls: poll.PostingRate{}, Subscribers: 1},
+		Policy{Name: "manifest-daily", Rule: Priced, Objective: freshness, Polls: poll.RoundRobin{Every: day}},
+		Policy{Name: "manifest-6h", Rule: Priced, Objective: freshness, Polls: poll.RoundRobin{Every: day / 4}},
 		Policy{Name: "fifo", Rule: oldestNotice, Known: true},
 		Policy{Name: "trust-importance", Rule: mostImportant, Known: true},
 		Policy{Name: "trust-gain", Rule: highestGain, Known: true})
