@@ -19,6 +19,8 @@ func recordedTables() []paperTable {
 			heading: "freshness/age in days on recorded histories of real pages, days 300 to 900, by requests per day; Zipf importance. Bound: of push, assuming Poisson changes."},
 		{name: "schedulers", build: (*paper).schedulers, data: "changes",
 			heading: "freshness / polls of a manifest per site and day, by the rule that schedules the polls, for the pages of four recorded sites, days 300 to 900, by requests per day; all else is learned. advaRSS's rules take a changed page for an item. Bound: of push, assuming Poisson changes."},
+		{name: "pushes", build: (*paper).pushes, data: "changes",
+			heading: "changes of recorded pages in 900 days, as pushes tell them; the share that polls see; and for each estimate of the rates from polls: the relative bias of their sum / the share of changes on pages for which it has no value. No bounds."},
 		{name: "feeds", build: (*paper).feeds,
 			heading: "460 synthetic feeds, days 28 to 56 after 28 days of learning, slots of 10 minutes. Bound: the least delay with as many polls."},
 		{name: "real-feeds", build: (*paper).realFeeds, data: "feeds",
@@ -65,11 +67,15 @@ func (p *paper) traces(ctx context.Context) (*sheet, error) {
 	return s, p.measured(ctx, s.rows, list)
 }
 
+// smallTraces returns the traces but for one, which has more pages than all others.
+func smallTraces() []string {
+	return slices.DeleteFunc(sim.TraceNames(), func(name string) bool { return name == "tldr-pages" })
+}
+
 // schedulers compares rules for polling manifests, advaRSS's among them, with uniform polling and push.
 func (p *paper) schedulers(ctx context.Context) (*sheet, error) {
 	length := 900.
-	names := slices.DeleteFunc(sim.TraceNames(), func(name string) bool { return name == "tldr-pages" }) // it has more pages than all others
-	w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: names, Days: length, Seed: uint64(p.seed)}.World()
+	w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: smallTraces(), Days: length, Seed: uint64(p.seed)}.World()
 	if err != nil {
 		return nil, err
 	}
