@@ -64,13 +64,13 @@ type Options struct {
 		links   *rank.Scores  // what Score weighs of links, from Open on
 	}
 
-	// Revisits says when pages are fetched again. Policy decides which of them count: the fields up to
-	// Replan are for priced, Threshold and StopValue for thesis.
+	// Revisits says when pages are fetched again. The fields from Budget to Replan are for all policies but thesis, Threshold and StopValue for thesis.
 	Revisits struct {
-		Policy     string        // priced, thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror
+		Policy     string        // priced, uniform, proportional, thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror
 		Budget     string        // requests a day, such as 5000, or 0.1/page for each stored page
 		Frugal     bool          // fetches of announced changes count against the budget, too
 		ToldBudget float64       // without Frugal: the extra budget for fetches of announced changes, as a multiple of Budget; -1: no limit
+		Outdated   string        // probability that a site is outdated at which its manifest is polled, such as 0.1 or any=0.1; empty: the price decides
 		Objective  string        // weights of the cost of an outdated copy: fresh, harmonic and age
 		Costs      string        // unit of the budget: requests, or bytes in units of 20 kB
 		Replan     time.Duration // between two computations of the price; zero means an hour

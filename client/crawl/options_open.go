@@ -261,14 +261,14 @@ func (o *Options) policy(c *settings) (err error) {
 	if r.Threshold <= 0 || r.Threshold >= 1 {
 		return bad("Threshold", r.Threshold, "a number between 0 and 1")
 	}
-	if r.Policy == "priced" {
+	if o.hasPrice() {
 		c.Revisit, err = o.budget()
 		c.Policy = c.Revisit.Policy
 		return err
 	}
 	name, purpose, _ := strings.Cut(r.Policy, ":")
 	if name != "thesis" {
-		return bad("Policy", r.Policy, "priced, thesis, or thesis for a purpose, such as thesis:news")
+		return bad("Policy", r.Policy, "priced, uniform, proportional, thesis, or thesis for a purpose, such as thesis:news")
 	}
 	t, err := fresh.Preset(cmp.Or(purpose, "general"))
 	if err != nil {
@@ -280,27 +280,27 @@ func (o *Options) policy(c *settings) (err error) {
 	return nil
 }
 
+// hasPrice reports whether the policy has a budget, and a price at which that is spent.
+func (o *Options) hasPrice() bool {
+	return slices.Contains([]string{"priced", string(fresh.Uniform), string(fresh.Proportional)}, o.Revisits.Policy)
+}
+
 // budget returns the budget of the policy for which the crawler computes a price.
 func (o *Options) budget() (*budget.Options, error) {
 	r := &o.Revisits
 	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
-	p := fresh.Priced{Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
-	of := map[string]*float64{"fresh": &p.Objective.Fresh, "harmonic": &p.Objective.Harmonic, "age": &p.Objective.Age}
-	for part := range strings.SplitSeq(r.Objective, ",") {
-		if part == "" {
-			continue
-		}
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		w, bad := strconv.ParseFloat(value, 64)
-		if of[name] == nil || bad != nil || !(w >= 0) || math.IsInf(w, 0) {
-			err = wrong("%s %q: want fresh, harmonic or age, and a number, such as fresh=1", field("Objective"), part)
-			break
-		}
-		*of[name] = w
+	objective, unread := fresh.ParseObjective(r.Objective)
+	outdated, unclear := fresh.ParseOutdated(r.Outdated)
+	if r.Policy != "priced" {
+		objective = fresh.Objective{Rule: fresh.Rule(r.Policy)}
 	}
 	number, per, each := strings.Cut(r.Budget, "/")
 	n, bad := strconv.ParseFloat(number, 64)
 	switch {
+	case unread != "":
+		err = wrong("%s %q: want fresh, harmonic or age, and a number, such as fresh=1", field("Objective"), unread)
+	case unclear != nil:
+		err = wrong("%s %q: %v", field("Outdated"), r.Outdated, unclear)
 	case r.StopValue > 0:
 		err = wrong("%s needs %s thesis: only there the profit of a page is between 0 and 1", field("StopValue"), field("Policy"))
 	case math.IsNaN(r.ToldBudget) || math.IsInf(r.ToldBudget, 0) || r.ToldBudget == 0:
@@ -308,7 +308,8 @@ func (o *Options) budget() (*budget.Options, error) {
 	case bad != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page":
 		err = wrong("%s %q: want a number of requests a day, such as 5000, or for each page, such as 0.1/page", field("Budget"), r.Budget)
 	}
-	b := &budget.Options{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
+	p := fresh.Priced{Objective: objective, Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
+	b := &budget.Options{Policy: p, Outdated: outdated, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
 	if each {
 		b.PerDay, b.PerPage = 0, n
 	}

@@ -30,7 +30,7 @@ type Run struct {
 // An Event is something that happened in a run.
 type Event struct {
 	At       float64 // days
-	Kind     EventKind
+	Kind     eventKind
 	Page     int  // index in World.Pages; -1 for a manifest
 	Site     int  // index in World.Sites
 	Changed  bool // a visit found a change
@@ -38,12 +38,12 @@ type Event struct {
 	Cost     float64
 }
 
-// An EventKind says what happened.
-type EventKind uint8
+// An eventKind says what happened.
+type eventKind uint8
 
 // The kinds of events.
 const (
-	Visited EventKind = iota
+	Visited eventKind = iota
 	Polled            // a manifest
 	Told              // a notice came, or a manifest named the page
 	Planned           // a new price

@@ -277,6 +277,9 @@ func (pr Priced) deal(p *Page) (d deal) {
 	d.importance = finite(p.Importance)
 	d.price = finite(pr.Price)
 	d.header, d.body = costs.Header, costs.body(p)
+	if d.Rule != "" {
+		d.importance, d.header, d.body = 1, 1, 0
+	}
 	d.belief = p.Posterior()
 	if s := p.Site; s != nil {
 		if s.Tells || p.told() > 0 {
