@@ -57,3 +57,32 @@ func TestPollsMissChanges(t *testing.T) {
 		}
 	}
 }
+
+// Each scheme delivers fewer bytes than requests for all pages, push is fresher than polls, and the few largest sites have most of the
+// pages, so that with them nearly all is gained.
+func TestSchemesOfManySites(t *testing.T) {
+	rows := printedRows(t, "--quick", "--only", "schemes")
+	if len(rows) != 14 { // and the head
+		t.Fatalf("%d rows: %v", len(rows), rows)
+	}
+	none := rows["none"]
+	for _, s := range schemes() {
+		row := rows[s.name]
+		bytes, few, some := number(t, row[1]), number(t, row[5]), number(t, row[7])
+		if s.name == "none" {
+			if bytes != headerBytes+pageBytes || few != bytes || some != bytes || number(t, row[0]) != 1 {
+				t.Errorf("without cooperation: %v", row)
+			}
+			continue
+		}
+		all := number(t, none[1])
+		if !(bytes < some && some < few && few < all) || some > all-.8*(all-bytes) {
+			t.Errorf("%s: %v bytes, %v by the largest tenth, %v by the largest hundredth, %v by none", s.name, bytes, some, few, all)
+		}
+		fresh, polled := number(t, row[2]), number(t, none[2])
+		switch {
+		case s.push && !s.selects && fresh != 1, !s.push && !s.selects && fresh != polled, s.push && s.selects && math.Abs(fresh-wantedShare) > .02, !s.push && s.selects && fresh >= polled:
+			t.Errorf("%s: freshness %v, %v without cooperation", s.name, fresh, polled)
+		}
+	}
+}
