@@ -12,24 +12,25 @@ type Rule string
 
 // The rules.
 const (
-	Uniform       Rule = "uniform"      // every page in turn
-	Proportional  Rule = "proportional" // as often as it changes, times a constant
-	Importance    Rule = "importance"   // in proportion to its weight
-	Thesis        Rule = "thesis"       // fresh.Thesis: profit above a threshold
-	Priced        Rule = "priced"       // fresh.Priced: the index above a price
-	PointEstimate Rule = "plugged"      // the index at the thesis's estimate of the rate, as if that were exact
+	uniformRule      Rule = "uniform"      // every page in turn
+	proportionalRule Rule = "proportional" // as often as it changes, times a constant
+	importanceRule   Rule = "importance"   // in proportion to its weight
+	Thesis           Rule = "thesis"       // fresh.Thesis: profit above a threshold
+	Priced           Rule = "priced"       // fresh.Priced: the index above a price
+	pluggedRule      Rule = "plugged"      // the index at the thesis's estimate of the rate, as if that were exact
+	foreseeingRule   Rule = "foreseeing"   // see Foreseeing
 
 	// The trusting rules fetch pages with notices, and nothing else, in one of three orders.
-	Trusting       Rule = "trusting"        // oldest notice first
-	TrustingWeight Rule = "trusting-weight" // most important page first
-	TrustingGain   Rule = "trusting-gain"   // by mu/D: importance by rate of change
+	trustingRule       Rule = "trusting"        // oldest notice first
+	trustingWeightRule Rule = "trusting-weight" // most important page first
+	trustingGainRule   Rule = "trusting-gain"   // by mu/D: importance by rate of change
 )
 
 // A Policy is the behaviour of a run, and its knowledge.
 type Policy struct {
 	Name      string
 	Rule      Rule
-	Objective fresh.Objective // of Priced and PointEstimate
+	Objective fresh.Objective // of Priced and pluggedRule
 
 	Known              bool // it is told the true rates, and how well the sites tell of changes; the rules before Thesis always are
 	Past               bool // Known, but of pages with a Trace only the rates before Run.From: what can be known at that time
@@ -54,13 +55,13 @@ func (p *Policy) listening() Listening {
 func Policies() []Policy {
 	freshness, harmonic, age := fresh.Objective{Fresh: 1}, fresh.Objective{Harmonic: 1}, fresh.Objective{Age: 1}
 	list := []Policy{
-		{Name: "uniform", Rule: Uniform, IgnoresNotices: true},
-		{Name: "proportional", Rule: Proportional, IgnoresNotices: true},
-		{Name: "importance", Rule: Importance, IgnoresNotices: true},
+		{Name: "uniform", Rule: uniformRule, IgnoresNotices: true},
+		{Name: "proportional", Rule: proportionalRule, IgnoresNotices: true},
+		{Name: "importance", Rule: importanceRule, IgnoresNotices: true},
 		{Name: "thesis", Rule: Thesis, Known: true, IgnoresNotices: true},
 		{Name: "thesis-daily", Rule: Thesis, Known: true, IgnoresNotices: true, Daily: true},
 		{Name: "thesis-learned", Rule: Thesis, IgnoresNotices: true, Daily: true},
-		{Name: "thesis-rate", Rule: PointEstimate, Objective: freshness, IgnoresNotices: true},
+		{Name: "thesis-rate", Rule: pluggedRule, Objective: freshness, IgnoresNotices: true},
 	}
 	for _, o := range []struct {
 		name string
@@ -77,9 +78,15 @@ func Policies() []Policy {
 	return append(list,
 		Policy{Name: "manifest-daily", Rule: Priced, Objective: freshness, Known: true, Timer: 1},
 		Policy{Name: "manifest-6h", Rule: Priced, Objective: freshness, Known: true, Timer: .25},
-		Policy{Name: "fifo", Rule: Trusting, Known: true},
-		Policy{Name: "trust-importance", Rule: TrustingWeight, Known: true},
-		Policy{Name: "trust-gain", Rule: TrustingGain, Known: true})
+		Policy{Name: "fifo", Rule: trustingRule, Known: true},
+		Policy{Name: "trust-importance", Rule: trustingWeightRule, Known: true},
+		Policy{Name: "trust-gain", Rule: trustingGainRule, Known: true})
+}
+
+// Foreseeing is the policy that makes the best visits for freshness if it is told what to expect of each page: only worlds of
+// [Web.Structured] can tell it that.
+func Foreseeing() Policy {
+	return Policy{Name: "freshness-foreseeing", Rule: foreseeingRule, Known: true, IgnoresNotices: true}
 }
 
 // NamedPolicy returns the policy with a name.

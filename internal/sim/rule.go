@@ -33,11 +33,11 @@ func newRule(r *Run, v *view, b *budget) rule {
 		w = w.before(r.From)
 	}
 	switch r.Policy.Rule {
-	case Uniform:
+	case uniformRule:
 		return fixed{every: w.intervals(r.Budget, evenly)}
-	case Proportional:
+	case proportionalRule:
 		return fixed{every: w.intervals(r.Budget, byRate)}
-	case Importance:
+	case importanceRule:
 		return fixed{every: w.intervals(r.Budget, byWeight)}
 	case Thesis:
 		return &thesis{planned: priced, run: r, view: v}
@@ -47,13 +47,17 @@ func newRule(r *Run, v *view, b *budget) rule {
 		}
 		return &learning{planned: priced, view: v,
 			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget, Audit: fresh.AuditShare}}
-	case PointEstimate:
+	case pluggedRule:
 		return &plugged{planned: priced, world: w, view: v, objective: plain(r.Policy.Objective)}
-	case Trusting:
+	case foreseeingRule:
+		if w.expected != nil {
+			return &expecting{planned: priced, run: r}
+		}
+	case trustingRule:
 		return trusting{rank: func(_ int, p *fresh.Page) float64 { return -daysAt(p.Heard.Noticed) }}
-	case TrustingWeight:
+	case trustingWeightRule:
 		return trusting{rank: func(_ int, p *fresh.Page) float64 { return p.Importance }}
-	case TrustingGain:
+	case trustingGainRule:
 		return trusting{rank: func(i int, _ *fresh.Page) float64 { return w.Pages[i].Weight / w.Pages[i].Rate }}
 	}
 	return nil
