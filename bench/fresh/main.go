@@ -18,6 +18,7 @@
 //	9  a plan for the pages of a collection, on disk
 //	10 sites that fall silent
 //	11 sites that announce trifling changes
+//	12 pages that change together, by the clock or by age (recorded ones: -data)
 //
 // The exit code is 1 if a goal is missed.
 package main
@@ -70,6 +71,7 @@ var items = []struct {
 	{9, "plan from a collection", (*bench).replan},
 	{10, "sites that fall silent", (*bench).silences},
 	{11, "sites that announce trifling changes", (*bench).trifles},
+	{12, "pages that change together", (*bench).structures},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

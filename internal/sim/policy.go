@@ -19,6 +19,7 @@ const (
 	Thesis        Rule = "thesis"       // fresh.Thesis: profit above a threshold
 	Priced        Rule = "priced"       // fresh.Priced: the index above a price
 	pointEstimate Rule = "plugged"      // the index at the thesis's estimate of the rate, as if that were exact
+	foreseeing    Rule = "foreseeing"   // see Foreseeing
 
 	// The trusting rules fetch pages with notices, and nothing else, in one of three orders.
 	oldestNotice  Rule = "trusting"        // oldest notice first
@@ -94,6 +95,12 @@ func Policies() []Policy {
 		Policy{Name: "fifo", Rule: oldestNotice, Known: true},
 		Policy{Name: "trust-importance", Rule: mostImportant, Known: true},
 		Policy{Name: "trust-gain", Rule: highestGain, Known: true})
+}
+
+// Foreseeing is the policy that makes the best visits for freshness if it is told what to expect of each page: only worlds of
+// [Web.Structured] can tell it that.
+func Foreseeing() Policy {
+	return Policy{Name: "freshness-foreseeing", Rule: foreseeing, Known: true, IgnoresNotices: true}
 }
 
 // NamedPolicy returns the policy with a name.

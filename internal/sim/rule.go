@@ -52,6 +52,10 @@ func newRule(r *Run, v *view, b *budget) rule {
 		return l
 	case pointEstimate:
 		return &plugged{planned: priced, world: w, view: v, objective: plain(r.Policy.Objective)}
+	case foreseeing:
+		if w.expected != nil {
+			return &expecting{planned: priced, run: r}
+		}
 	case oldestNotice:
 		return trusting{rank: func(_ int, p *fresh.Page) float64 { return -daysAt(p.Heard.Noticed) }}
 	case mostImportant:

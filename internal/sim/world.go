@@ -12,6 +12,8 @@ type World struct {
 	Name  string
 	Sites []Site
 	Pages []Page
+
+	expected []expectations // of each page of Web.Structured: what its Trace was drawn from, and all that can be foreseen of it
 }
 
 // A Site is the way in which a site tells of its changes. The zero value is silent.
