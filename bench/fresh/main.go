@@ -17,6 +17,8 @@
 //	8  speed and size
 //	9  a plan for the pages of a collection, on disk
 //	10 sites that fall silent
+//	11 the same truth told in three ways: by nothing, by manifests and by push
+//	12 the same, for recorded changes (-data)
 //
 // The exit code is 1 if a goal is missed.
 package main
@@ -48,6 +50,7 @@ type bench struct {
 	stored       int
 	budgets      []float64 // nil: the defaults of the item
 	data, store  string
+	histories    []string
 	quick        bool
 	out          io.Writer
 	goals        goal.Sheet
@@ -68,6 +71,8 @@ var items = []struct {
 	{8, "speed and size", (*bench).speed},
 	{9, "plan from a collection", (*bench).replan},
 	{10, "sites that fall silent", (*bench).silences},
+	{11, "the same truth told in three ways", (*bench).ways},
+	{12, "the same, for recorded changes", (*bench).recordedWays},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -79,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the directories changes and feeds")
 	flags.IntVar(&b.stored, "stored", 1_000_000, "number of pages of item 9")
 	flags.StringVar(&b.store, "store", "", "`DIR` of the collection of item 9; it is made if it is empty; none: a temporary one")
-	flags.Func("budgets", "run items 1, 2, 3, 5 and 10 only with these `BUDGETS`, in requests per page and day, such as .05,.1", func(list string) error {
+	flags.Func("budgets", "run items 1, 2, 3, 5, 10 and 11 only with these `BUDGETS`, in requests per page and day, such as .05,.1", func(list string) error {
 		for _, text := range strings.Split(list, ",") {
 			budget, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(budget > 0 && budget <= 100) {
@@ -89,6 +94,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return nil
 	})
+	histories := flags.String("histories", strings.Join(sim.TraceNames(), ","), "run item 12 with the recorded changes of these `SITES`")
 	flags.BoolVar(&b.quick, "quick", false, "short runs on small webs, to test that it works")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -96,6 +102,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if b.seeds < 1 || b.pages < 100 {
 		return errors.New("want at least one seed and 100 pages")
 	}
+	b.histories = strings.FieldsFunc(*histories, func(r rune) bool { return r == ',' })
 	if b.quick {
 		b.seeds, b.pages = 1, 300
 	}
