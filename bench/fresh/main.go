@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the directories changes and feeds")
 	flags.IntVar(&b.stored, "stored", 1_000_000, "number of pages of item 9")
 	flags.StringVar(&b.store, "store", "", "`DIR` of the collection of item 9; it is made if it is empty; none: a temporary one")
-	flags.Func("budgets", "run items 1, 2, 3, 5, 10 and 11 only with these `BUDGETS`, in requests per page and day, such as .05,.1", func(list string) error {
+	flags.Func("budgets", "run items 1, 2, 3, 5 and 10 to 12 only with these `BUDGETS`, in requests per page and day, such as .05,.1; item 12: in requests a day", func(list string) error {
 		for _, text := range strings.Split(list, ",") {
 			budget, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(budget > 0 && budget <= 100) {

@@ -45,7 +45,7 @@ func (b *bench) ways(ctx context.Context) error {
 		{"aging", func(seed uint64, days float64) *sim.World { return aging(drawn("gamma", 0, pages, seed), days, seed) }},
 	} {
 		for _, budget := range b.of(.01, .03, .1, .3, 1, 3, 10) {
-			days := b.long(math.Round(min(max(9/budget, 30), 300)))
+			days := b.long(math.Round(min(max(90/budget, 30), 300)))
 			list = append(list, truth{kind.name, func(seed uint64) (*sim.World, error) { return kind.world(seed, days), nil }, budget, days, math.Floor(days / 3), 1})
 		}
 	}
@@ -69,7 +69,7 @@ func (b *bench) recordedWays(ctx context.Context) error {
 		n := float64(len(w.Pages))
 		x := w.Bursts(days)
 		b.note("%s: %d pages, %.3g changes a day; %.0f%% of them with those of 9 other pages or more", name, x.Pages, float64(x.Changes)/days, 100*x.Shared)
-		for _, requests := range []float64{1, 7.5, 30} {
+		for _, requests := range b.of(1, 7.5, 30) {
 			list = append(list, truth{name, func(seed uint64) (*sim.World, error) {
 				of := web
 				of.Seed = seed
