@@ -19,6 +19,8 @@
 //	10 sites that fall silent
 //	11 sites that announce trifling changes
 //	12 pages that change together, by the clock or by age (recorded ones: -data)
+//	13 the same truth told in three ways: by nothing, by manifests and by push
+//	14 the same, for recorded changes (-data)
 //
 // The exit code is 1 if a goal is missed.
 package main
@@ -50,6 +52,7 @@ type bench struct {
 	stored       int
 	budgets      []float64 // nil: the defaults of the item
 	data, store  string
+	histories    []string
 	quick        bool
 	out          io.Writer
 	goals        goal.Sheet
@@ -72,6 +75,8 @@ var items = []struct {
 	{10, "sites that fall silent", (*bench).silences},
 	{11, "sites that announce trifling changes", (*bench).trifles},
 	{12, "pages that change together", (*bench).structures},
+	{13, "the same truth told in three ways", (*bench).ways},
+	{14, "the same, for recorded changes", (*bench).recordedWays},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -83,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the directories changes and feeds")
 	flags.IntVar(&b.stored, "stored", 1_000_000, "number of pages of item 9")
 	flags.StringVar(&b.store, "store", "", "`DIR` of the collection of item 9; it is made if it is empty; none: a temporary one")
-	flags.Func("budgets", "run items 1, 2, 3, 5, 10 and 11 only with these `BUDGETS`, in requests per page and day, such as .05,.1", func(list string) error {
+	flags.Func("budgets", "run items 1, 2, 3, 5, 10, 11, 13 and 14 only with these `BUDGETS`, in requests per page and day, such as .05,.1; item 14: in requests a day", func(list string) error {
 		for _, text := range strings.Split(list, ",") {
 			budget, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(budget > 0 && budget <= 100) {
@@ -93,6 +98,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return nil
 	})
+	histories := flags.String("histories", strings.Join(sim.TraceNames(), ","), "run item 12 with the recorded changes of these `SITES`")
 	flags.BoolVar(&b.quick, "quick", false, "short runs on small webs, to test that it works")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -100,6 +106,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if b.seeds < 1 || b.pages < 100 {
 		return errors.New("want at least one seed and 100 pages")
 	}
+	b.histories = strings.FieldsFunc(*histories, func(r rune) bool { return r == ',' })
 	if b.quick {
 		b.seeds, b.pages = 1, 300
 	}

@@ -236,7 +236,7 @@ func (r *learning) plan(now float64) float64 {
 		planning := pass.Site(terms)
 		for _, i := range s.pages {
 			v.pages[i].Listen()
-			planning.Add(&v.pages[i], time.Time{})
+			planning.Add(&v.pages[i], clock(now))
 		}
 		planning.Close()
 		r.sites = append(r.sites, planning)

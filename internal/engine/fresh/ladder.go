@@ -28,13 +28,18 @@ func (r *rungs) at(n, first, last int) []float64 {
 	return r[n&1][offset-n/2+first : offset-n/2+last]
 }
 
-func newLadder(o Objective, longest, shortest float64) *ladder {
+// newLadder returns the ladder of polls. audit is the share of them that a page gets whatever its site says.
+func newLadder(o Objective, longest, shortest, audit float64) *ladder {
 	l := &ladder{objective: o, polls: true, ages: newAges(longest, shortest)}
 	for n := range products {
 		x := l.ages.product(n)
 		fresh, stale := freshPart(x), stalePart(x)
+		audits := 0.
+		if audit > 0 {
+			audits = audit * audited(x/audit)
+		}
 		l.set(n, point{ofGain: o.Fresh*fresh + o.Harmonic*stale, ofBent: o.Age * agePart(x), ofChanged: x * fresh,
-			ofStale: stale, ofMean: ageMean(x), ofVisits: 1, ofBodies: -math.Expm1(-x), ofUnseen: unseenPart(x) - stale})
+			ofStale: stale, ofMean: ageMean(x), ofVisits: 1, ofBodies: -math.Expm1(-x), ofUnseen: unseenPart(x) - stale, ofAudits: audits})
 	}
 	return l
 }
@@ -76,6 +81,7 @@ const (
 	ofVisits         // in one age
 	ofBodies         // in one age
 	ofUnseen         // cost of Harmonic
+	ofAudits         // visits in one age, to a page that is also visited whenever its site tells of a change
 	values
 )
 
@@ -112,7 +118,7 @@ type bid struct {
 	header, body float64
 	pages        float64 // number of pages in the bid: the requests of each visit
 	loss         bool    // the cost of the objective is computed, too
-	audits       float64 // only this share of the visits counts, and not the staleness they leave; 0: all
+	audits       bool    // only audits count, and not the staleness they leave
 }
 
 func newBid(p *Posterior, importance, header, body float64) bid {
@@ -145,8 +151,9 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 		cost += b.body * changed
 		spend += b.body * bodies
 	}
-	if b.audits > 0 {
-		return b.importance * age * gain / cost, amount{spend: b.audits * spend / age, requests: b.audits * b.pages * visits / age}
+	if b.audits {
+		visits = sum(b.belief, at(ofAudits))
+		return b.importance * age * gain / cost, amount{spend: visits * b.header / age, requests: b.pages * visits / age}
 	}
 	a = amount{spend: spend / age, requests: b.pages * visits / age, stale: b.importance * stale, age: b.importance * min(mean*age, aYear*b.whole)}
 	if b.loss {
@@ -159,6 +166,15 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 		return perDay * age, a
 	}
 	return b.importance * age * gain / cost, a
+}
+
+// audited is the number of audits in the time after which a page is audited, x changes, if it is also visited at each change that its
+// site announces: the next audit is due so long after any visit.
+func audited(x float64) float64 {
+	if x < 1e-6 {
+		return 1
+	}
+	return x / math.Expm1(x)
 }
 
 // climb adds the demand of a polled page at all prices above a floor.

@@ -13,6 +13,17 @@ func (p *Page) Posterior() Posterior {
 	return p.Site.Prior.Under(p.Site.Predictions.hinted(&p.History))
 }
 
+// heardUntil is the posterior of a page at a time. The silence of a site that pushes counts as soon as it lasts: with its
+// next notice it would count too late for pages that change seldom.
+func (p *Page) heardUntil(now time.Time) Posterior {
+	if s := p.Site; s != nil && s.Tells && p.Visits > 0 && s.Signal != (Signal{}) {
+		q := *p
+		q.Belief.Unchanged(p.signal().Recall() * days(span(p.heard(), now)))
+		return q.Posterior()
+	}
+	return p.Posterior()
+}
+
 // Age is the number of days since the copy was last known to be right.
 func (p *Page) Age(now time.Time) float64 { return days(span(p.confirmed(), now)) }
 

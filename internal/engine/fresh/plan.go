@@ -63,7 +63,7 @@ func newPlanner(policy Priced, budget float64) *planner {
 	t := &terms{objective: policy.Objective.weights(), costs: policy.Costs.paid(), backlog: 30, audit: bounded(policy.Audit, 1),
 		shortest: max(days(policy.shortest()), youngest), tellers: map[teaching]*ladder{}}
 	t.longest = max(days(policy.longest()), t.shortest)
-	t.polls = newLadder(t.objective, t.longest, t.shortest)
+	t.polls = newLadder(t.objective, t.longest, t.shortest, t.audit)
 	return &planner{terms: t, budget: budget, all: newDemand()}
 }
 
@@ -131,7 +131,7 @@ func (t *terms) addAudits(page *Page, post *Posterior, pages, floor float64, d *
 		return
 	}
 	b := t.bid(page, post, pages)
-	b.audits = t.audit
+	b.audits = true
 	t.polls.climb(&b, floor, d)
 }
 

@@ -69,7 +69,9 @@ func TestPlanPredictsOutcome(t *testing.T) {
 	for _, c := range []struct {
 		precision, recall float64
 		objective         fresh.Objective
-	}{{0, 0, fresh.Objective{}}, {0.95, 0.9, fresh.Objective{}}, {0.95, 0.9, fresh.Objective{Fresh: 1}}, {0.95, 0.98, fresh.Objective{Age: 1}}, {0.95, 0.5, fresh.Objective{}}, {0.5, 0.9, fresh.Objective{}}} {
+		audit             float64
+	}{{0, 0, fresh.Objective{}, 0}, {0.95, 0.9, fresh.Objective{}, 0}, {0.95, 0.9, fresh.Objective{Fresh: 1}, 0}, {0.95, 0.98, fresh.Objective{Age: 1}, 0},
+		{0.95, 0.5, fresh.Objective{}, 0}, {0.5, 0.9, fresh.Objective{}, 0}, {0.99, 0.99, fresh.Objective{Fresh: 1}, 0.1}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			var signal fresh.Signal
 			for i := range 200 {
@@ -81,7 +83,7 @@ func TestPlanPredictsOutcome(t *testing.T) {
 			const pages, longest = 300, 1000
 			for _, budget := range []float64{0.03, 0.1} {
 				budget *= pages
-				pl := fresh.NewPlanner(fresh.Priced{Objective: c.objective, Longest: longest * day}, budget)
+				pl := fresh.NewPlanner(fresh.Priced{Objective: c.objective, Longest: longest * day, Audit: c.audit}, budget)
 				var list []*fresh.Page
 				var at []float64
 				sum := 0.
@@ -95,7 +97,7 @@ func TestPlanPredictsOutcome(t *testing.T) {
 					pl.Add(p)
 				}
 				plan := pl.Plan()
-				pr := fresh.Priced{Objective: c.objective, Price: plan.Price, Longest: longest * day}
+				pr := fresh.Priced{Objective: c.objective, Price: plan.Price, Longest: longest * day, Audit: c.audit}
 				var got life
 				for i, p := range list {
 					l := live(pr, *p, at[i], c.precision, c.recall, 400, rng)

@@ -283,3 +283,28 @@ func TestAffords(t *testing.T) {
 		}
 	}
 }
+
+// The silence of a site that pushes counts from the day on which it lasts, and not from its next notice on: pages that have not
+// changed for a year leave more of the budget to others than on the day of their last visit.
+func TestSilenceCountsBeforeTheNextNotice(t *testing.T) {
+	price := func(tells bool, later time.Duration) float64 {
+		pass := fresh.Planning{Priced: fresh.Priced{Objective: fresh.Objective{Fresh: 1}}, Budget: 2, Pages: 300}
+		site := &fresh.Site{Tells: tells, Signal: fresh.Signal{Right: 60, Heard: 50, Due: 50}}
+		pushing, silent := pass.Site(fresh.SiteTerms{}), pass.Site(fresh.SiteTerms{})
+		for i, p := range visitedPages(300, rand.New(rand.NewPCG(67, 68))) {
+			if i%2 == 0 {
+				p.Site = site
+				pushing.Add(p, p.Last.Add(later))
+			} else {
+				silent.Add(p, p.Last.Add(later))
+			}
+		}
+		return pass.Plan().Price
+	}
+	if before, after := price(true, 0), price(true, 365*day); !(after < .9*before) {
+		t.Errorf("price %v after a year of silence, %v before", after, before)
+	}
+	if before, after := price(false, 0), price(false, 365*day); after != before {
+		t.Errorf("price %v after a year without visits or notices, %v before", after, before)
+	}
+}

@@ -61,7 +61,8 @@ Tables: ` + wrapped(names, 8) + `.
 Tables of recorded histories need --data, and are left out without it.`,
 		LogLevel: slog.LevelWarn,
 		File:     command.File{Foreign: []string{"*"}},
-		Flags: append(p.flags()[:2], // there is one seed
+		Flags: append(p.flags()[:2],
+			command.Bind("seeds", &p.seeds, "visit pages with `N` consecutive seeds from --seed on, and print means"),
 			command.Bind("only", &p.only, "print the tables `NAME,...` and no others"),
 			command.Bind("quick", &p.quick, "simulate webs a tenth as large, for rough figures only"),
 			command.Bind("json", &p.asJSON, "print the tables as JSON")),

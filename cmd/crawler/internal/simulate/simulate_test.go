@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,16 +124,24 @@ func TestSimulatePaper(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(out, "manifests: ") || !strings.Contains(out, "\ntraces: ") || !strings.Contains(out, "left out: --data") || !strings.Contains(out, "manifest, priced") {
 		t.Errorf("exit code %d: %s%s", code, out, said)
 	}
-	var tables []printedTable
-	code, out, _ = program(t.Context(), "simulate", "paper", "--quick", "--only", "queue", "--json")
-	if err := json.Unmarshal([]byte(out), &tables); code != 0 || err != nil || len(tables) != 1 || len(tables[0].Rows) != 11 {
-		t.Fatalf("exit code %d, %v: %s", code, err, out)
+	queue := func(options ...string) [][]string {
+		t.Helper()
+		var tables []printedTable
+		code, out, _ := program(t.Context(), append([]string{"simulate", "paper", "--quick", "--only", "queue", "--json"}, options...)...)
+		if err := json.Unmarshal([]byte(out), &tables); code != 0 || err != nil || len(tables) != 1 || len(tables[0].Rows) != 11 {
+			t.Fatalf("exit code %d, %v: %s", code, err, out)
+		}
+		return tables[0].Rows
 	}
-	for _, row := range tables[0].Rows {
+	single, mean := queue(), queue("--seeds", "3")
+	for i, row := range single {
 		for _, cell := range row {
 			if cell == "" || strings.Contains(cell, "NaN") {
 				t.Errorf("a cell is empty: %q", row)
 			}
+		}
+		if fixed := i == 0 || row[1] == "bound"; fixed != slices.Equal(row, mean[i]) {
+			t.Errorf("one seed: %q, mean of three: %q", row, mean[i])
 		}
 	}
 }
