@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return nil
 	})
-	histories := flags.String("histories", strings.Join(sim.TraceNames(), ","), "run item 12 with the recorded changes of these `SITES`")
+	histories := flags.String("histories", strings.Join(sim.TraceNames(), ","), "run item 14 with the recorded changes of these `SITES`")
 	flags.BoolVar(&b.quick, "quick", false, "short runs on small webs, to test that it works")
 	if err := flags.Parse(args); err != nil {
 		return err

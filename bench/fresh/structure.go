@@ -7,7 +7,7 @@ import (
 	"github.com/parleyweb/parley/internal/sim"
 )
 
-// structures measures item 11: webs whose pages change together, by the clock or by their age.
+// structures measures item 12: webs whose pages change together, by the clock or by their age.
 func (b *bench) structures(ctx context.Context) error {
 	pages, days := b.pages/2, b.long(360)
 	for _, structure := range sim.Structures() {

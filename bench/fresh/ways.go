@@ -29,7 +29,7 @@ type truth struct {
 // allowed is how much less the better way may reach.
 const allowed = .002
 
-// ways measures item 11.
+// ways measures item 13.
 func (b *bench) ways(ctx context.Context) error {
 	var list []truth
 	pages := min(b.pages, 100)
@@ -52,7 +52,7 @@ func (b *bench) ways(ctx context.Context) error {
 	return b.order(ctx, "random webs", list, b.seeds, "freshness-known", "freshness")
 }
 
-// recordedWays measures item 12. A seed draws the importance of the pages.
+// recordedWays measures item 14. A seed draws the importance of the pages.
 func (b *bench) recordedWays(ctx context.Context) error {
 	dir := b.folder("changes")
 	if dir == "" {
