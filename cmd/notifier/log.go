@@ -32,7 +32,7 @@ func (l *sharedLog) options() []command.Flag {
 	return []command.Flag{
 		bind("log", &l.servers, "share the log of the site through NATS JetStream at `URLS`, separated by commas, such as nats://a:4222,nats://b:4222: of the notifiers with a docroot and the same base, one writes it, and the others stand by to take over"),
 		bind("log-creds", &l.creds, "connect to NATS with the credentials in `FILE`, instead of a user and password, or a token, in the URLs of --log"),
-		bind("door", &l.door, "with --log: serve the changes that another notifier writes, and the manifest, without a docroot"),
+		bind("door", &l.door, "with --log: serve the changes that another notifier writes, and the manifest, without a docroot; with --pages there and here, the pages, too"),
 	}
 }
 

@@ -71,7 +71,7 @@ func (c *Contents) current(ctx context.Context) error {
 	defer cancel()
 	begun := time.Now()
 	c.cut = c.book.ask(late)
-	if c.asked = begun; ctx.Err() != nil {
+	if c.asked = begun; c.cut != nil && ctx.Err() == context.Canceled {
 		c.asked = time.Time{} // the client has gone: this says nothing
 	} else if c.cut != nil {
 		c.asked = time.Now().Add(again - cutOff)
@@ -173,7 +173,7 @@ func (c *Contents) Version(ctx context.Context, item *protocol.Item, max int64) 
 
 // Present implements [content.Pages].
 func (c *Contents) Present(item *protocol.Item) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), answer)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, err := c.open(ctx, item)
 	return err == nil

@@ -253,6 +253,27 @@ func TestContentsUntil(t *testing.T) {
 	c.soon(item, false)
 }
 
+// A writer that shares no contents any more, since it was started without them, closes those that the last one has stored. If there
+// are none, it stores nothing.
+func TestContentsAreSharedNoMore(t *testing.T) {
+	c := newContentsSite(t, 1)
+	none := c.sharer()
+	none.Pages, none.Until, none.Closed = nil, nil, nil
+	without := c.share(none)
+	c.deliver()
+	writer := c.share(c.sharer())
+	item := c.write("page.html", "text")
+	c.soon(item, true)
+	writer.stop()
+	without.stop()
+	c.has(item, "text")
+	without = c.share(none)
+	c.soon(item, false)
+	without.stop()
+	c.share(c.sharer())
+	c.soon(item, true)
+}
+
 // Of two writers only one goes on.
 func TestTwoSharers(t *testing.T) {
 	c := newContentsSite(t, 1)
