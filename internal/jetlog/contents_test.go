@@ -37,7 +37,7 @@ type contentsSite struct {
 	closed bool
 }
 
-func newContentsSite(t *testing.T, servers int) *contentsSite {
+func newContentsSite(t testing.TB, servers int) *contentsSite {
 	c := &contentsSite{cluster: newCluster(t, servers), files: map[string]string{}, until: map[string]time.Time{}, known: true}
 	c.stream, c.journal = c.cluster.stream(), c.site()
 	c.reaches(c.tell(c.stream, c.journal), c.journal.Head())
@@ -137,6 +137,12 @@ func (c *contentsSite) has(item *protocol.Item, text string) {
 	if err != nil || string(page) != text || !c.pages.Present(item) {
 		c.Errorf("%s: %d bytes of %d, present: %v, %v", item.URL, len(page), len(text), c.pages.Present(item), err)
 	}
+}
+
+// delivers reports whether the door delivers bytes of a page.
+func (c *contentsSite) delivers(item *protocol.Item) bool {
+	page, err := c.pages.Page(c.Context(), item, 32<<20)
+	return err == nil && int64(len(page)) == item.Length
 }
 
 // lacks is an error if the door delivers bytes of a page.
