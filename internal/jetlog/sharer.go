@@ -155,7 +155,10 @@ func (s *Sharer) run(ctx context.Context) error {
 	defer following.Wait()
 	defer cancel(nil)
 	following.Go(func() { cancel(b.follow(ctx)) })
-	err := b.ask(ctx)
+	err := s.Journal.Wait(ctx, protocol.Cursor{}) // until the site was scanned
+	if err == nil {
+		err = b.ask(ctx)
+	}
 	b.mu.Lock()
 	s.out, s.held, s.walked = &pageWriter{book: b, fence: b.fence, told: b.at, pages: map[pageID]shown{}}, map[string]bool{}, time.Time{}
 	b.mu.Unlock()
@@ -195,10 +198,9 @@ func (s *Sharer) step(ctx context.Context) (more bool, err error) {
 	anew := at.Cursor.IsZero() || errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)
 	if anew || time.Since(s.walked) > s.Every {
 		at.Cursor, changes = s.Journal.Head(), nil
-		if err := s.walk(ctx); err != nil {
-			return false, err
-		}
-	} else if err != nil {
+		err = s.walk(ctx)
+	}
+	if err != nil {
 		return false, err
 	}
 	for _, c := range changes {
