@@ -32,7 +32,7 @@ var ours = map[string][]string{
 	"internal/front":               {"protocol"},
 	"internal/endtoend":            {},
 	"internal/journal":             {"protocol", "internal/boltfile"},
-	"internal/jetlog":              {"protocol", "internal/atomicfile", "internal/journal", "internal/pause"},
+	"internal/jetlog":              {"protocol", "internal/atomicfile", "internal/journal", "internal/pause", "server/content"},
 	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/doors", "server/inventory", "server/manifest", "server/versions", "internal/pause"},
 	"internal/sitetest/warctest":   {"internal/coding", "internal/warc"},
 	"internal/coding":              {},

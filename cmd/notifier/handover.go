@@ -55,6 +55,11 @@ func (o *publishedFiles) Write(ctx context.Context, j *server.Journal) (bool, er
 	if err := o.handOver(ctx, j); err != nil {
 		return false, err
 	}
+	if !o.snapshot.IsCurrent(j) { // a change has come since it was written: this output would not be written again for it
+		if _, err := o.snapshot.Write(ctx, j); err != nil {
+			return false, err
+		}
+	}
 	return false, o.files.Store(ctx, o.snapshot.Path, o.snapshot.Path+manifest.PartsSuffix)
 }
 

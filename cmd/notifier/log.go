@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/site/evidence"
+	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/content"
@@ -21,6 +24,7 @@ import (
 type sharedLog struct {
 	servers, creds string
 	door           bool
+	pages          bool // --pages: contents are shared, too
 }
 
 func (l *sharedLog) options() []command.Flag {
@@ -28,7 +32,7 @@ func (l *sharedLog) options() []command.Flag {
 	return []command.Flag{
 		bind("log", &l.servers, "share the log of the site through NATS JetStream at `URLS`, separated by commas, such as nats://a:4222,nats://b:4222: of the notifiers with a docroot and the same base, one writes it, and the others stand by to take over"),
 		bind("log-creds", &l.creds, "connect to NATS with the credentials in `FILE`, instead of a user and password, or a token, in the URLs of --log"),
-		bind("door", &l.door, "with --log: serve the changes that another notifier writes, and the manifest, without a docroot"),
+		bind("door", &l.door, "with --log: serve the changes that another notifier writes, and the manifest, without a docroot; with --pages there and here, the pages, too"),
 	}
 }
 
@@ -43,7 +47,8 @@ func (d *daemon) checkLog(env *command.Env) (pullOnly bool, err error) {
 	case l.door && d.site.Docroot != "":
 		return false, command.Misusef("--door and --docroot exclude each other: a door reads the log of a site, and a notifier with a docroot writes it")
 	}
-	on, err := d.site.SharedForms(env.Flags)
+	on, err := d.site.SharedForms(env.Flags, l.door)
+	l.pages = on.Pages
 	return !on.Stream, err
 }
 
@@ -128,7 +133,26 @@ func (d *daemon) runDoor(ctx context.Context, env *command.Env, pullOnly bool) (
 type told struct {
 	stream *jetlog.Stream
 	log    *jetlog.Log
+	sharer *jetlog.Sharer
 	lost   <-chan error // another notifier has the lease
+}
+
+// share makes pages, which may be nil, those of all doors, by the evidence of what is public.
+func (w *told) share(pages content.Pages, k *evidence.Keeper, tasks map[string]func(context.Context, url.Values) (any, error)) {
+	w.sharer = &jetlog.Sharer{Stream: w.stream, Journal: w.log.Journal, Pages: pages, Logger: w.log.Logger}
+	if pages == nil {
+		return
+	}
+	w.sharer.Until, w.sharer.Closed, w.sharer.Every = k.Until, k.Closed, k.For/8
+	k.Changed(w.sharer.Changed)
+	purge := tasks["purge"]
+	tasks["purge"] = func(ctx context.Context, q url.Values) (any, error) {
+		p, err := purge(ctx, q)
+		if purged, ok := p.(forms.Purged); ok && err == nil {
+			err = w.sharer.Purge(ctx, purged.URL)
+		}
+		return p, err
+	}
 }
 
 // runWriter stands by until this notifier may write the log, and then publishes the site.
@@ -217,6 +241,12 @@ func catchUp(ctx context.Context, log *jetlog.Log, lost <-chan error) error {
 func (w *told) own(ctx context.Context, own func(what string, run func() error)) {
 	own("log", func() error {
 		if err := w.log.Tell(ctx, false); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	})
+	own("contents", func() error {
+		if err := w.sharer.Run(ctx); ctx.Err() == nil {
 			return err
 		}
 		return nil

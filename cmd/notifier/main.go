@@ -243,6 +243,9 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 		}
 	}
 	rules, tasks := siteflags.RulesOf(site), f.Tasks(n)
+	if w != nil {
+		w.share(n.Content.Pages, f.Evidence, tasks)
+	}
 	tasks["robots-now"] = func(context.Context, url.Values) (any, error) { rules.AcceptRobots(); return nil, nil }
 	holder := &server.Holder{State: d.site.State, Publisher: p, HTTP: d.site.HTTP(), Tasks: tasks, Log: env.Log,
 		Answers: map[string]func(context.Context) (any, error){

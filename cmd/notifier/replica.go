@@ -223,6 +223,14 @@ func (d *daemon) serveCopy(ctx context.Context, role string, r *replica, pullOnl
 		n.Welcome = &d.welcome
 	}
 	n.Clients.Proxies = d.proxies
+	var contents *jetlog.Contents
+	if d.log.pages {
+		contents = jetlog.NewContents(r.log, r.logger)
+		n.Content.Pages, n.Content.Item = contents, func(url string) (protocol.Item, bool, error) {
+			e, ok, err := r.log.Journal.Get(url)
+			return e.Item, ok, err
+		}
+	}
 	listener, adminListener, err := d.listeners()
 	if err != nil {
 		return err
@@ -233,6 +241,9 @@ func (d *daemon) serveCopy(ctx context.Context, role string, r *replica, pullOnl
 		own("admin", func() error { return serve(ctx, adminListener, r.admin(role, n), nil) })
 	}
 	own("log", func() error { r.log.Follow(ctx); return nil })
+	if contents != nil {
+		own("contents", func() error { contents.Follow(ctx); return nil })
+	}
 	own("manifest", func() error { return r.keepManifest(ctx) })
 	own(role, func() error {
 		if err := until(ctx); err != nil {

@@ -76,12 +76,12 @@ func newClusterOfDoors(t *testing.T) *cluster {
 	}
 	for _, name := range []string{"writer", "standby", "door1", "door2"} {
 		m := &member{name: name, address: front.FreeAddress(), admin: front.FreeAddress()}
-		m.args = []string{"--base", c.base, "--listen", m.address, "--admin", m.admin, "--log", c.urls, "--hurry", "200ms",
+		m.args = []string{"--base", c.base, "--listen", m.address, "--admin", m.admin, "--log", c.urls, "--hurry", "200ms", "--pages",
 			"--state", filepath.Join(c.dir, name, "state.db")}
 		if strings.HasPrefix(name, "door") {
 			m.args = append(m.args, "--door")
 		} else {
-			m.args = append(m.args, "--docroot", c.root, "--no-self-check", "--ask-rate", "0")
+			m.args = append(m.args, "--docroot", c.root, "--no-self-check", "--ask-rate", "0", "--trust-docroot")
 		}
 		c.members = append(c.members, m)
 	}
@@ -129,10 +129,15 @@ func (c *cluster) start(m *member) {
 	})
 }
 
-// get fetches from one member.
+// get fetches from one member, without a content coding.
 func (m *member) get(path string) (status int, header http.Header, body string, err error) {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + m.address + path)
+	req, err := http.NewRequest(http.MethodGet, "http://"+m.address+path, nil)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, "", err
 	}
@@ -148,6 +153,15 @@ func (m *member) head() protocol.Cursor {
 		return protocol.Cursor{}
 	}
 	return d.Head
+}
+
+// bundle returns the pages that a member delivers after a cursor, as a bundle.
+func (m *member) bundle(after protocol.Cursor) string {
+	status, _, body, err := m.get("/parley/batch?after=" + after.String())
+	if err != nil || status != http.StatusOK {
+		return fmt.Sprint(m.name, " ", status, err, body)
+	}
+	return body
 }
 
 // health returns what a member says of itself.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,8 @@ import (
 
 // A site has several doors, whose log is in three NATS servers, and a crawler comes to another one at each change. Programs and
 // servers are killed or stopped, in odd rounds the writer, too; then all of NATS is away for a while. Nothing is lost: no door refuses a cursor, no reader
-// misses a change or has one twice, and in the end the copy is equal to the site, and the manifest the same at all doors.
+// misses a change or has one twice, and in the end the copy is equal to the site, and the manifest and the pages are the same at all doors.
+// A door that has not reached NATS for a while delivers changes, but no bytes.
 // PARLEY_CLUSTER_ROUNDS is how often everything fails; one by default.
 func TestDoorsOnSeveralMachines(t *testing.T) {
 	if testing.Short() {
@@ -128,6 +130,9 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 				t.Errorf("%s does not say that NATS is away", m.name)
 			}
 		}
+		c.until("a door that is cut off delivers no bytes", func() bool {
+			return !strings.Contains(door.bundle(begin), "<p>Page") && strings.Contains(door.bundle(begin), c.base+"p1.html")
+		})
 		for i := range c.nats {
 			c.startNATS(i)
 		}
@@ -166,5 +171,19 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		}
 		return strings.Contains(header.Get("Etag"), fmt.Sprintf("%s.%d.", end.Epoch, end.Seq))
 	})
+	c.until("the pages are the same everywhere", func() bool {
+		want := writer.bundle(begin)
+		return strings.Count(want, "<p>Page") == min(edits, 20) && !strings.Contains(want, "Nobody is told") &&
+			!slices.ContainsFunc(c.members, func(m *member) bool { return m.bundle(begin) != want })
+	})
+	c.write("p3.html", "<p>Page 3, without its secret")
+	if out, code := run(t, "notifier", "purge", "--base", c.base, "--state", filepath.Join(c.dir, writer.name, "state.db"), c.base+"p3.html"); code != 0 {
+		t.Errorf("purge: %s", out)
+	}
+	for _, m := range c.members {
+		if said := m.bundle(begin); strings.Contains(said, "<p>Page 3, edit") {
+			t.Errorf("%s delivers what was purged", m.name)
+		}
+	}
 	t.Logf("%d edits, %d changes, responses to the crawler %v, to the reader but 200 %v", edits, read.changes, c.balance.says, read.refused)
 }

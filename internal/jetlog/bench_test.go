@@ -2,6 +2,7 @@ package jetlog_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/journal"
@@ -29,6 +30,34 @@ func BenchmarkTell(b *testing.B) {
 				c.reaches(copied, head)
 			}
 			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "changes/s")
+		})
+	}
+}
+
+// BenchmarkShare edits pages of 10 kB, and waits until a door of another machine has delivered them all.
+func BenchmarkShare(b *testing.B) {
+	for _, n := range []int{1, protocol.MaxBatch} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c := newContentsSite(b, 1)
+			c.share(c.sharer())
+			c.deliver()
+			c.soon(c.write("first.html", "text"), true)
+			steps := make([]journal.Step, n)
+			for i := 0; b.Loop(); i++ {
+				c.set(func() {
+					for k := range steps {
+						path, text := fmt.Sprint("p", k), strings.Repeat(fmt.Sprintf("%09d.", i), 1000)
+						c.files[urlOf(path)], steps[k] = text, step(protocol.Update, path, text)
+					}
+				})
+				c.reaches(c.door, c.append(c.journal, steps...))
+				for k := range steps {
+					if item := &steps[k].Entry.Item; !c.delivers(item) {
+						b.Fatal(item.URL, " is not delivered")
+					}
+				}
+			}
+			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "pages/s")
 		})
 	}
 }

@@ -299,35 +299,16 @@ func (l *Log) follow(ctx context.Context) error {
 
 // copyAfter copies the changes after a message as they come.
 func (l *Log) copyAfter(ctx context.Context, message uint64) error {
-	c, err := l.Stream.js.OrderedConsumer(ctx, l.Stream.name, jetstream.OrderedConsumerConfig{
+	came, over, end, err := l.Stream.consume(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: message + 1})
 	if err != nil {
-		return l.Stream.fail("follow", err)
+		return err
 	}
-	came := make(chan jetstream.Msg, protocol.MaxBatch)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	consuming, err := c.Consume(func(m jetstream.Msg) {
-		select {
-		case came <- m:
-		case <-ctx.Done():
-		}
-	}, jetstream.PullExpiry(4*silence), jetstream.PullHeartbeat(silence))
-	if err != nil {
-		return l.Stream.fail("follow", err)
-	}
-	defer func() {
-		cancel()
-		consuming.Stop()
-		select {
-		case <-consuming.Closed():
-		case <-time.After(silence): // it ends with the connection
-		}
-	}()
+	defer end()
 	for {
 		var batch []protocol.Change
 		at := l.Journal.Head()
-		m, err := l.next(ctx, came, consuming.Closed())
+		m, err := l.next(ctx, came, over)
 		if err != nil {
 			return err
 		}

@@ -53,6 +53,7 @@ type Stream struct {
 	js      jetstream.JetStream
 	name    string
 	options Options
+	config  jetstream.StreamConfig // if it is created
 
 	mu     sync.Mutex // guards stream
 	stream jetstream.Stream
@@ -74,7 +75,8 @@ type Options struct {
 
 // Open opens a stream by a connection, which stays the caller's, or creates it. All programs of a site open it with the same name.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
-	s := &Stream{nc: nc, name: o.Name, options: o}
+	s := &Stream{nc: nc, name: o.Name, options: o, config: jetstream.StreamConfig{Subjects: []string{o.Name},
+		MaxMsgs: int64(cmp.Or(o.MaxChanges, 1_000_000)), Discard: jetstream.DiscardOld}}
 	var err error
 	if s.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answer)); err == nil && !o.Reader {
 		_, err = s.open(ctx)
@@ -94,10 +96,9 @@ func (s *Stream) open(ctx context.Context) (jetstream.Stream, error) {
 	}
 	stream, err := s.js.Stream(ctx, s.name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !s.options.Reader {
-		stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: s.name, Subjects: []string{s.name}, Storage: jetstream.FileStorage, Replicas: s.replicas(),
-			MaxMsgs: int64(cmp.Or(s.options.MaxChanges, 1_000_000)), Discard: jetstream.DiscardOld, AllowAtomicPublish: true,
-		})
+		config := s.config
+		config.Name, config.Storage, config.Replicas, config.AllowAtomicPublish = s.name, jetstream.FileStorage, s.replicas(), true
+		stream, err = s.js.CreateStream(ctx, config)
 	}
 	if err != nil {
 		return nil, err
@@ -361,46 +362,78 @@ func (w *writer) append(ctx context.Context, o origin, records [][]byte) error {
 	return nil
 }
 
-// publish sends one batch, whose last message is acknowledged for all.
+// publish stores one batch of records.
 func (w *writer) publish(ctx context.Context, o origin, records [][]byte) error {
+	list := make([]*nats.Msg, len(records))
+	for i, data := range records {
+		list[i] = &nats.Msg{Subject: w.s.name, Data: data, Header: nats.Header{originHeader: {o.String()}, writerHeader: {w.name}}}
+	}
+	list[0].Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(w.last.number, 10))
+	number, err := w.s.publish(ctx, list)
+	if want := w.last.number + uint64(len(records)); err == nil && number != want {
+		err = fmt.Errorf("stored as message %d, and not as %d", number, want)
+	}
+	return err
+}
+
+// publish sends messages as one batch, whose last message is acknowledged for all. It returns the number of that.
+func (s *Stream) publish(ctx context.Context, list []*nats.Msg) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	batch := rand.Text()
-	for i, data := range records {
-		m := &nats.Msg{Subject: w.s.name, Data: data, Header: nats.Header{originHeader: {o.String()}, writerHeader: {w.name}}}
-		if i == 0 {
-			m.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(w.last.number, 10))
-		}
-		if len(records) > 1 {
-			m.Header.Set("Nats-Batch-Id", batch)
-			m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
-		}
-		if i < len(records)-1 {
-			if err := w.s.nc.PublishMsg(m); err != nil {
-				return err
-			}
-			continue
-		}
-		if len(records) > 1 {
-			m.Header.Set("Nats-Batch-Commit", "1")
-		}
-		reply, err := w.s.nc.RequestMsgWithContext(ctx, m)
-		if err != nil {
-			return err
-		}
-		var ack struct {
-			Seq   uint64
-			Error *jetstream.APIError
-		}
-		if err := json.Unmarshal(reply.Data, &ack); err != nil {
-			return err
-		}
-		if ack.Error != nil {
-			return ack.Error
-		}
-		if want := w.last.number + uint64(len(records)); ack.Seq != want {
-			return fmt.Errorf("stored as message %d, and not as %d", ack.Seq, want)
+	batch, last := rand.Text(), len(list)-1
+	for i, m := range list[:last] {
+		m.Header.Set("Nats-Batch-Id", batch)
+		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
+		if err := s.nc.PublishMsg(m); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	if last > 0 {
+		list[last].Header.Set("Nats-Batch-Id", batch)
+		list[last].Header.Set("Nats-Batch-Sequence", strconv.Itoa(last+1))
+		list[last].Header.Set("Nats-Batch-Commit", "1")
+	}
+	reply, err := s.nc.RequestMsgWithContext(ctx, list[last])
+	if err != nil {
+		return 0, err
+	}
+	var ack struct {
+		Seq   uint64
+		Error *jetstream.APIError
+	}
+	if err := json.Unmarshal(reply.Data, &ack); err != nil {
+		return 0, err
+	}
+	if ack.Error != nil {
+		return 0, ack.Error
+	}
+	return ack.Seq, nil
+}
+
+// consume returns messages of the stream as they come, until end is called. Over is closed when no more come.
+func (s *Stream) consume(ctx context.Context, config jetstream.OrderedConsumerConfig) (came <-chan jetstream.Msg, over <-chan struct{}, end func(), err error) {
+	c, err := s.js.OrderedConsumer(ctx, s.name, config)
+	if err != nil {
+		return nil, nil, nil, s.fail("follow", err)
+	}
+	messages := make(chan jetstream.Msg, protocol.MaxBatch)
+	ctx, cancel := context.WithCancel(ctx)
+	consuming, err := c.Consume(func(m jetstream.Msg) {
+		select {
+		case messages <- m:
+		case <-ctx.Done():
+		}
+	}, jetstream.PullExpiry(4*silence), jetstream.PullHeartbeat(silence))
+	if err != nil {
+		cancel()
+		return nil, nil, nil, s.fail("follow", err)
+	}
+	return messages, consuming.Closed(), func() {
+		cancel()
+		consuming.Stop()
+		select {
+		case <-consuming.Closed():
+		case <-time.After(silence): // it ends with the connection
+		}
+	}, nil
 }

@@ -42,6 +42,11 @@ func (f *Flags) DoorOptions() []command.Flag {
 
 // Forms returns the options of the preset, with the overrides: those that are set. It is called after StatePath.
 func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
+	return formsOf(f, set, f.Docroot != "")
+}
+
+// formsOf is Forms for a site whose pages are files, or not.
+func formsOf(f *Flags, set *flag.FlagSet, files bool) (Forms, error) {
 	said := &f.forms
 	o, ok := Forms{Callers: said.Callers, Trust: said.Trust}, false
 	if o.Options, ok = forms.Preset(said.preset); !ok {
@@ -71,7 +76,7 @@ func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 		return Forms{}, command.Misusef("--archive-share %g: want more than 0, and at most 1", o.Share)
 	case o.Expires && !o.Serve:
 		return Forms{}, command.Misusef("--expires needs --serve-pages: the header is sent with the pages")
-	case f.Docroot == "":
+	case !files:
 		for _, option := range []string{"archive", "serve-pages"} {
 			if isSet[option] {
 				return Forms{}, command.Misusef("--%s reads files: it needs --docroot", option)
@@ -107,13 +112,14 @@ func (f *Flags) Forms(set *flag.FlagSet) (Forms, error) {
 	return o, nil
 }
 
-// SharedForms is Forms for a site whose log several notifiers share: its changes can be delivered, but no contents.
-func (f *Flags) SharedForms(set *flag.FlagSet) (Forms, error) {
-	on, err := f.Forms(set)
+// SharedForms is Forms for a site whose log several notifiers share: its changes and present pages can be delivered. A door gets
+// the pages from the notifier that writes.
+func (f *Flags) SharedForms(set *flag.FlagSet, door bool) (Forms, error) {
+	on, err := formsOf(f, set, door || f.Docroot != "")
 	switch {
 	case err != nil:
-	case on.Pages || on.Archive || on.Query || on.Expressions || on.Callers != "":
-		err = command.Misusef("with --log changes are delivered without contents, the same to all crawlers, so far: leave out --preset high, --pages, --versions, --archive, --query, --expressions and --callers")
+	case on.Versions > 0 || on.Archive || on.Query || on.Expressions || on.Callers != "":
+		err = command.Misusef("with --log changes and present pages are delivered, the same to all crawlers, so far: leave out --preset high, --versions, --archive, --query, --expressions and --callers; --pages is possible")
 	case f.senders.ownHub || len(f.journal.Former) > 0:
 		err = command.Misusef("--hub and --moved-from do not work with --log yet")
 	}

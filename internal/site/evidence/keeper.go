@@ -110,31 +110,52 @@ func (k *Keeper) Open() error {
 	return nil
 }
 
-// givable reports whether bytes of a page may be sent to anybody. has says whether they are among those of its
-// record that were shown since a time.
-func (k *Keeper) givable(page string, has func(r *record, since time.Time) bool) bool {
+// until returns until when bytes of a page may be sent to anybody, the zero time if they may not, and false if nothing is known of
+// them. When returns when they were shown, by the record of their page.
+func (k *Keeper) until(page string, when func(r *record) time.Time) (until time.Time, known bool) {
 	if k.book.isMass() {
-		return false
+		return until, true
 	}
 	r := k.book.record(page)
 	switch r.State {
 	case stateRefused, stateSuspect, stateAltered:
-		return false
+		return until, true
 	}
-	return k.Trusted || r.State == statePublic && has(&r, time.Now().Add(-k.good()))
+	if k.Trusted {
+		return time.Now().Add(k.good()), true
+	}
+	if r.State != statePublic {
+		return until, !r.Asked.IsZero()
+	}
+	until = when(&r).Add(k.good())
+	return until, until.After(time.Now())
+}
+
+// Until returns until when the bytes of a page with digest d, its current ones or not, may be sent to anybody, the zero time if
+// they may not, and false if nothing is known here: they were not fetched, or too long ago.
+func (k *Keeper) Until(page string, d protocol.Digest) (until time.Time, known bool) {
+	return k.until(page, func(r *record) time.Time { return r.when(d) })
 }
 
 // shown reports whether the bytes of a page with digest d, its current ones or
 // not, may be sent to anybody.
 func (k *Keeper) shown(page string, d protocol.Digest) bool {
-	return k.givable(page, func(r *record, since time.Time) bool { return r.has(d, since) })
+	until, known := k.Until(page, d)
+	return known && !until.IsZero()
 }
 
 // Given reports whether bytes of a page that were public once, as those in an archive,
 // may still be sent to anybody, whatever its current bytes are.
 func (k *Keeper) Given(page string) bool {
-	return k.givable(page, func(r *record, since time.Time) bool { return r.ShownAt.After(since) })
+	until, known := k.until(page, func(r *record) time.Time { return r.ShownAt })
+	return known && !until.IsZero()
 }
+
+// Changed says, before Run, what to call with each page whose evidence may have changed.
+func (k *Keeper) Changed(tell func(page string)) { k.todo.changed = tell }
+
+// Closed reports whether no bytes of any page may be sent, since many pages were refused at once.
+func (k *Keeper) Closed() bool { return k.book.isMass() }
 
 // Settle blocks until the first round is over and no decision of a person is
 // pending, so that bytes may be sent, or until ctx ends.

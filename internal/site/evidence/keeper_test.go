@@ -197,13 +197,30 @@ func TestEvidenceByStatus(t *testing.T) {
 			if c.status != 0 {
 				w.answer("/"+name, c.status)
 			}
-			w.start(nil)
+			var changed sync.Map
+			w.start(func(k *evidence.Keeper) { k.Changed(func(page string) { changed.Store(page, true) }) })
 			w.until("the page is fetched", func() bool { return w.askedFor("/"+name) > 0 && w.keeper.Status().Round.Done })
 			w.until("published or not", func() bool { return w.told(name) == c.told && (w.bytes(name) != "") == c.bytes })
 			w.until("the others", func() bool { return w.bytes("a/two.html") != "" && w.bytes("") != "" })
+			until := func(name string) string {
+				until, known := w.keeper.Until(w.base+name, protocol.Sum([]byte("<p>The page "+name)))
+				return fmt.Sprint(time.Until(until).Round(time.Hour).String() == "24h0m0s", until.IsZero(), known)
+			}
+			if got, want := until(name), fmt.Sprint(c.bytes, !c.bytes, true); got != want {
+				t.Errorf("a day, never, known: %s, want %s", got, want)
+			}
+			if got := until("none.html"); got != "false true false" {
+				t.Errorf("of a page that was never fetched: %s", got)
+			}
 			// And back again: a refused page is published once it is served again.
 			w.answer("/"+name, 0)
 			w.until("the page is served", func() bool { return w.told(name) && w.bytes(name) == "<p>The page "+name })
+			changed.Clear()
+			w.write(name, "<p>It was edited")
+			w.until("the edited page is served", func() bool { return w.bytes(name) == "<p>It was edited" })
+			if _, ok := changed.Load(w.base + name); !ok {
+				t.Error("nobody was told that there is evidence for the edited page")
+			}
 		})
 	}
 }

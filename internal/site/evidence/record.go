@@ -41,10 +41,19 @@ func (r *record) show(d protocol.Digest, now time.Time) {
 	r.Shown, r.ShownAt = d, now
 }
 
-// has reports whether bytes of digest d were shown after since.
-func (r *record) has(d protocol.Digest, since time.Time) bool {
-	return d == r.Shown && r.ShownAt.After(since) || d == r.Before && r.BeforeAt.After(since)
+// when returns when bytes of digest d were shown, the zero time if they were not.
+func (r *record) when(d protocol.Digest) time.Time {
+	switch d {
+	case r.Shown:
+		return r.ShownAt
+	case r.Before:
+		return r.BeforeAt
+	}
+	return time.Time{}
 }
+
+// has reports whether bytes of digest d were shown after since.
+func (r *record) has(d protocol.Digest, since time.Time) bool { return r.when(d).After(since) }
 
 // wasPublic reports whether the page was ever shown.
 func (r *record) wasPublic() bool { return !r.ShownAt.IsZero() }

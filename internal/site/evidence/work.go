@@ -37,7 +37,8 @@ type work struct {
 	doubts chan struct{} // public pages were refused
 	timer  chan struct{} // later has changed
 
-	news chan inventory.Scope // to be scanned again; see Keeper.Watching
+	news    chan inventory.Scope // to be scanned again; see Keeper.Watching
+	changed func(page string)    // see Keeper.Changed; may be nil
 }
 
 type laterJob struct {
@@ -57,6 +58,9 @@ func (w *work) tell(page string) {
 	select {
 	case w.news <- inventory.ScopeOf(page):
 	default: // the reader finds the queue full, and scans everything
+	}
+	if w.changed != nil {
+		w.changed(page)
 	}
 }
 
@@ -89,6 +93,9 @@ func (w *work) next() (job, bool) {
 
 // answered wakes the readers that wait for a page.
 func (w *work) answered(page string) {
+	if w.changed != nil {
+		w.changed(page)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.waiting[page]; c != nil {

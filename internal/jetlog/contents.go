@@ -1,0 +1,180 @@
+package jetlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
+)
+
+const (
+	// cutOff is how long bytes are delivered after the stream was last asked what is public.
+	cutOff = 2 * time.Second
+
+	// Forgotten is how long after a writer has stored that a page is withdrawn no door delivers its bytes any more: doors that do not
+	// know it by then have not reached the stream for longer than cutOff. Frames may be a second older.
+	Forgotten = cutOff + 2*time.Second
+
+	contentsWait = time.Second // how long the bytes of a page that was just edited may take to come
+)
+
+// Contents are the bytes of a site's current pages, as its writer has stored them in NATS, for doors without its files. It delivers
+// bytes only while the stream says that anybody may have them, and only if it has asked the stream lately. Log and Logger must not
+// change; Follow must run.
+type Contents struct {
+	Log    *Log
+	Logger *slog.Logger
+
+	book *book
+
+	asking sync.Mutex // guards the fields below; held while the stream is asked
+	asked  time.Time  // when the answer may be used from
+	cut    error      // the answer: nil if the book is as the stream
+
+	late protocol.Cursor // up to here nobody waits for contents any more; the lock of the book guards it
+}
+
+var _ content.Pages = (*Contents)(nil)
+
+// NewContents returns the contents of the pages in a log, which follows its stream.
+func NewContents(l *Log, logger *slog.Logger) *Contents {
+	return &Contents{Log: l, Logger: logger, book: l.Stream.book()}
+}
+
+// Follow keeps up with what is public, until ctx ends. What fails is logged and tried again.
+func (c *Contents) Follow(ctx context.Context) error {
+	for trouble := ""; ; {
+		if err := c.book.follow(ctx); ctx.Err() == nil && err.Error() != trouble {
+			trouble = err.Error()
+			c.Logger.Warn("the contents of pages cannot be followed, and are not delivered: trying again", "err", err)
+		}
+		if !pause.For(ctx, again) {
+			return ctx.Err()
+		}
+	}
+}
+
+// current returns an error unless the book was as the stream at a moment not longer than cutOff ago.
+func (c *Contents) current(ctx context.Context) error {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if !c.asked.IsZero() && time.Since(c.asked) < cutOff {
+		return c.cut
+	}
+	late, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	begun := time.Now()
+	c.cut = c.book.ask(late)
+	if c.asked = begun; c.cut != nil && ctx.Err() == context.Canceled {
+		c.asked = time.Time{} // the client has gone: this says nothing
+	} else if c.cut != nil {
+		c.asked = time.Now().Add(again - cutOff)
+	}
+	return c.cut
+}
+
+// open returns what the stream says of a page, if it is now what item says and anybody may have its bytes. The error wraps
+// content.ErrNoVersion otherwise.
+func (c *Contents) open(ctx context.Context, item *protocol.Item) (shown, error) {
+	e, ok, err := c.Log.Journal.Get(item.URL)
+	if err != nil {
+		return shown{}, err
+	}
+	if err := c.current(ctx); err != nil {
+		return shown{}, errors.Join(content.ErrNoVersion, err)
+	}
+	is := c.book.page(idOf(item.URL))
+	c.book.mu.Lock()
+	closed := c.book.at.Closed
+	c.book.mu.Unlock()
+	if !ok || closed || item.Digest.IsZero() || e.Item.Digest != item.Digest || is.Digest != item.Digest || !time.Now().Before(is.Until) {
+		return shown{}, content.ErrNoVersion
+	}
+	return is, nil
+}
+
+// wait waits for the contents of pages that were just edited: until all that belong to what was told have come, or for a moment.
+func (c *Contents) wait(ctx context.Context, item *protocol.Item) {
+	head, id := c.Log.Head(), idOf(item.URL)
+	reached := func(at protocol.Cursor) bool { return at.Epoch == head.Epoch && at.Seq >= head.Seq }
+	soon, cancel := context.WithTimeout(ctx, contentsWait)
+	defer cancel()
+	err := c.book.await(soon, func() bool {
+		return reached(c.late) || reached(c.book.at.Cursor) || c.book.pages[id].Digest == item.Digest
+	})
+	if err != nil && ctx.Err() == nil {
+		c.book.change(func() { c.late = head })
+	}
+}
+
+// Page implements [content.Pages].
+func (c *Contents) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
+	if item.Length > max {
+		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, item.Length, content.ErrNoVersion)
+	}
+	is, err := c.open(ctx, item)
+	if errors.Is(err, content.ErrNoVersion) {
+		c.wait(ctx, item)
+		is, err = c.open(ctx, item)
+	}
+	var page []byte
+	if err == nil {
+		page, err = c.fetch(ctx, item, is, max)
+	}
+	if err == nil {
+		_, err = c.open(ctx, item) // it may have been withdrawn meanwhile
+	}
+	if err != nil {
+		return nil, fmt.Errorf("page %s: %w", item.URL, err)
+	}
+	return page, nil
+}
+
+// fetch reads the bytes of a page from the stream.
+func (c *Contents) fetch(ctx context.Context, item *protocol.Item, is shown, max int64) ([]byte, error) {
+	stream, err := c.book.stream.open(ctx)
+	if err != nil {
+		return nil, errors.Join(content.ErrNoVersion, err)
+	}
+	page := make([]byte, 0, min(item.Length+1, max))
+	for part := range is.Parts {
+		m, err := stream.GetLastMsgForSubject(ctx, c.book.bodySubject(idOf(item.URL), part))
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, errors.Join(content.ErrNoVersion, err)
+		}
+		if page = append(page, m.Data...); int64(len(page)) > max {
+			return nil, content.ErrNoVersion
+		}
+	}
+	if protocol.Sum(page) != item.Digest {
+		return nil, fmt.Errorf("it has changed meanwhile: %w", content.ErrNoVersion)
+	}
+	return page, nil
+}
+
+// Delta implements [content.Pages]. There are no earlier versions: readers of differences get whole pages.
+func (c *Contents) Delta(_ context.Context, item *protocol.Item, _ protocol.Digest) ([]byte, error) {
+	return nil, fmt.Errorf("difference of %s: %w", item.URL, content.ErrNoVersion)
+}
+
+// Version implements [content.Pages], for present versions.
+func (c *Contents) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
+	return c.Page(ctx, item, max)
+}
+
+// Present implements [content.Pages].
+func (c *Contents) Present(item *protocol.Item) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := c.open(ctx, item)
+	return err == nil
+}
