@@ -29,10 +29,10 @@ import (
 var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
-	"lines of a package":  6_581,
+	"lines of a package":  6_594,
 	"exported names":      2_376,
 	"public names":        528,
-	"tokens":              865_030,
+	"tokens":              870_800,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
