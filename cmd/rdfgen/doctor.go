@@ -131,6 +131,7 @@ func (d *doctor) examine(ctx context.Context, forms *siteflags.Forms) {
 	d.disk()
 	d.doors(ctx, forms.Stream)
 	d.watches()
+	d.senders(ctx)
 	if !d.first {
 		d.manifest(ctx)
 	}

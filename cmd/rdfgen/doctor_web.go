@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -135,6 +136,41 @@ func (d *doctor) doors(ctx context.Context, streams bool) {
 	forward(door, wrong, site.Base+"parley/", "\n    proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection \"upgrade\"; proxy_read_timeout 90s;")
 	if len(d.found) == before {
 		d.add("doors", fine, what+" are reached through the web server", "")
+	}
+}
+
+// senders names the receivers that a notifier cannot notify: a fault if that does not pass by itself.
+func (d *doctor) senders(ctx context.Context) {
+	if !d.notifier {
+		return
+	}
+	var told struct {
+		IndexNow ping.Status
+		WebSub   []ping.PingStatus
+		Hooks    []ping.HookStatus
+	}
+	asking, stop := context.WithTimeout(ctx, doctorWait)
+	defer stop()
+	if err := server.Ask(asking, d.job.site.State, "GET", "/tellers", &told); err != nil {
+		d.add("senders", note, err.Error(), "")
+	}
+	add := func(option, receiver, trouble string, lasts bool) {
+		switch says := "--" + option + " " + receiver + ": " + trouble; {
+		case trouble == "":
+		case lasts:
+			d.add("senders", fault, says, "correct the option, or the receiver")
+		default:
+			d.add("senders", note, says, "it is tried again by itself; if it goes on, correct the option, or the receiver")
+		}
+	}
+	for _, e := range told.IndexNow.Engines {
+		add("indexnow", e.Name, e.Trouble, unaccepted(e.Key))
+	}
+	for _, w := range told.WebSub {
+		add("websub", w.Hub, w.Trouble, w.Failures >= manyFailures)
+	}
+	for _, h := range told.Hooks {
+		add(h.Kind, h.Name, h.Trouble, h.Failures >= manyFailures)
 	}
 }
 

@@ -117,6 +117,11 @@ func (j *job) sendHooks(ctx context.Context, p *server.Publisher) error {
 	return err
 }
 
+// unaccepted reports whether an engine does not accept a key: a person is needed.
+func unaccepted(key ping.KeyState) bool {
+	return key == ping.KeyBurned || key == ping.KeyRefused || key == ping.KeyUnserved
+}
+
 // manyFailures is how often in a row a command or webhook fails within about a day: then it does not pass by itself.
 const manyFailures = 12
 
@@ -131,7 +136,7 @@ func (j *job) keyTrouble(s *ping.IndexNow) error {
 		switch {
 		case j.build != nil && (e.Key == ping.KeyBurned || e.Key == ping.KeyRefused):
 			return fmt.Errorf("IndexNow: %s: %s; if a key is rejected for good, choose another --indexnow-key", e.Name, e.Trouble)
-		case j.build == nil && (e.Key == ping.KeyBurned || e.Key == ping.KeyRefused || e.Key == ping.KeyUnserved):
+		case j.build == nil && unaccepted(e.Key):
 			return fmt.Errorf("IndexNow: %s: %s; --indexnow-rotate generates a new key if one is rejected for good", e.Name, e.Trouble)
 		}
 	}

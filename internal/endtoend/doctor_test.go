@@ -95,6 +95,9 @@ func TestSetupAndDoctor(t *testing.T) {
 	}
 	locations = files[0]
 	reload()
+	lines, err := os.ReadFile(parley)
+	r.must(err)
+	write(parley, string(lines)+"webhook http://127.0.0.1:1/hook\n")
 	r.notifier = start(t, nil, "notifier", "--config", parley, "--log-level", "info")
 
 	type diagnosis struct{ Check, State, Says, Fix string }
@@ -168,6 +171,12 @@ func TestSetupAndDoctor(t *testing.T) {
 	old.Body.Close()
 	r.edit("rooms/lamp.html")
 	well("an edit")
+	r.until("doctor names the webhook that fails", func() bool {
+		found, code := doctor()
+		return code == 0 && slices.ContainsFunc(found.Checks, func(d diagnosis) bool {
+			return d.Check == "senders" && d.State == "note" && strings.HasPrefix(d.Says, "--webhook http://127.0.0.1:1/hook: ") && strings.Contains(d.Fix, "tried again")
+		})
+	})
 
 	broken(locations, "location ^~ /parley/", "location /elsewhere/", "doors", "parley/changes: the answer is 404 Not Found")
 	broken(locations, "location = /.well-known/parley", "location /elsewhere", "doors", ".well-known/parley: the answer is 404 Not Found")

@@ -97,7 +97,7 @@ func TestMisspeltOptions(t *testing.T) {
 func TestMistakenValues(t *testing.T) {
 	dir := t.TempDir()
 	file, docroot := filepath.Join(dir, "parley.conf"), filepath.Join(dir, "html")
-	if err := os.Mkdir(docroot, 0o755); err != nil {
+	if err := os.CopyFS(docroot, os.DirFS("../../examples/quickstart/site")); err != nil {
 		t.Fatal(err)
 	}
 	site := "base https://www.example.org/\ndocroot " + docroot + "\nstate " + filepath.Join(dir, "state") + "\n"
