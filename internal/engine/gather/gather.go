@@ -95,7 +95,8 @@ type Gatherer struct {
 	// Embedded also collects embedded resources: images, scripts, style sheets.
 	Embedded bool
 
-	// Text computes the digest of the main text, at two thirds of the cost of all the rest. Sketch computes its sketch too.
+	// Text computes the digest of the main text, at two thirds of the cost of all the rest. Sketch computes its sketch too, for
+	// as much again.
 	Text, Sketch bool
 
 	// Pairs computes the word pairs of HTML pages.
