@@ -51,7 +51,11 @@ func Estimates(p *collection.Page, site *collection.Site, col *collection.Collec
 		say("never visited: a visit gains %s", fresh.Figure(profit))
 		return list
 	}
-	say("visited %d times since %s, changed %d times", p.Visits, Day(p.First), p.Changes)
+	counted := ""
+	if p.Sketch != "" {
+		counted = ", without changes of less than 1 % of the main text"
+	}
+	say("visited %d times since %s, changed %d times%s", p.Visits, Day(p.First), p.Changes, counted)
 	if p.Told {
 		say("announced as changed %d times since the last visit", max(1, p.Heard.Notices))
 	}
