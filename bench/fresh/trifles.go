@@ -22,9 +22,9 @@ func (b *bench) trifles(ctx context.Context) error {
 		for _, often := range []float64{1, 24} {
 			for _, rest := range []int{0, b.pages} {
 				for _, s := range []silence{
-					{"pushes, outside the budget", "harmonic-eager", b.pages / 2, rest, sim.Site{Push: true}, budget},
-					{"pushes", "harmonic", b.pages / 2, rest, sim.Site{Push: true}, budget},
-					{"manifest", "harmonic", b.pages / 2, rest, sim.Site{Manifest: true}, budget},
+					{"pushes, outside the budget", "harmonic-eager", b.pages / 2, rest, sim.Site{Push: true}, budget, 0},
+					{"pushes", "harmonic", b.pages / 2, rest, sim.Site{Push: true}, budget, 0},
+					{"manifest", "harmonic", b.pages / 2, rest, sim.Site{Manifest: true}, budget, 0},
 				} {
 					if rest > 0 {
 						s.name = "contested budget, " + s.name
@@ -52,6 +52,7 @@ func (b *bench) trifle(ctx context.Context, s *silence) error {
 				return 0, 0, err
 			}
 			w := s.world(seed, 0)
+			w.Sites[0] = s.site
 			r, err := sim.Simulate(ctx, sim.Run{World: w, Policy: p, Budget: s.budget, Days: triflesDays, From: triflesDays / 2, Seed: seed,
 				Of: func(page int) bool { return w.Pages[page].Site == 0 },
 				Watch: func(x sim.Event) {

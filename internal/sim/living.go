@@ -76,7 +76,7 @@ func newLiving(w *World, seed uint64, channels Listening) *living {
 		l.copies[i] = copied{changer: newChanger(seed, i, &w.Pages[i]), wrong: math.Inf(1)}
 		if site := l.site(i); channels.hears(site) || channels.polls(site) {
 			l.change(i)
-			l.lie(i, 0)
+			l.lie(i, site.Floods)
 		}
 	}
 	return l
@@ -131,9 +131,6 @@ func (l *living) hear(now float64) (x notice, ok bool) {
 			}
 		case lies:
 			l.copies[i].trifle = site.Trifling
-			if site.unsaid(i, x.at) {
-				continue
-			}
 			l.lie(i, x.at)
 		}
 		if site.Push {
