@@ -32,7 +32,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_594,
 	"exported names":      2_376,
 	"public names":        528,
-	"tokens":              864_840,
+	"tokens":              864_920,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
