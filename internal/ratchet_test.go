@@ -32,7 +32,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_594,
 	"exported names":      2_391,
 	"public names":        528,
-	"tokens":              879_500,
+	"tokens":              879_600,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
