@@ -518,7 +518,7 @@ func TestRevisitsAuditManifest(t *testing.T) {
 // permits, though the crawler learns from the polls how often that is.
 func TestManifestIsPolledWhenOutdated(t *testing.T) {
 	noRace(t)
-	const days, learned, pages = 24, 8, 20
+	const days, learned, pages = 40, 10, 20
 	for reading, limit := range map[string]float64{"any": .5, "mean": .2, "fastest": .4} {
 		dir := scratch(t)
 		synctest.Test(t, func(t *testing.T) {
@@ -543,7 +543,12 @@ func TestManifestIsPolledWhenOutdated(t *testing.T) {
 				}
 			})
 			var last time.Time
-			polls, outdated := 0., 0.
+			polls, outdated, seen := 0., 0., 0. // changes that the estimate of the probability rests on
+			for path, list := range edits {
+				if reading != "fastest" || path == nth(0) {
+					seen += float64(len(list)) * (days + learned) / 2 / days
+				}
+			}
 			for _, a := range w.Log() {
 				if a.Path != "/robots.rdf" {
 					continue
@@ -575,7 +580,8 @@ func TestManifestIsPolledWhenOutdated(t *testing.T) {
 				}
 			}
 			t.Logf("%s=%g: so at %.3f of %.0f polls", reading, limit, outdated/polls, polls)
-			if error := 2 * math.Sqrt(limit*(1-limit)/polls); math.Abs(outdated/polls-limit) > .02+error {
+			slope := -(1 - limit) * math.Log1p(-limit) // of the probability, by the relative error of the rate
+			if error := 2 * math.Sqrt(limit*(1-limit)/polls+slope*slope/seen); math.Abs(outdated/polls-limit) > .02+error {
 				t.Errorf("%s=%g: so at %.3f of %.0f polls", reading, limit, outdated/polls, polls)
 			}
 		})

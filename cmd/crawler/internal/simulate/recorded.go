@@ -18,7 +18,7 @@ func recordedTables() []paperTable {
 		{name: "traces", build: (*paper).traces, data: "changes",
 			heading: "freshness/age in days on recorded histories of real pages, days 300 to 900, by requests per day; Zipf importance. Bound: of push, assuming Poisson changes."},
 		{name: "schedulers", build: (*paper).schedulers, data: "changes",
-			heading: "freshness / polls of a manifest per site and day, by the rule that schedules the polls, for the pages of four recorded sites, days 300 to 900, by requests per day; all else is learned. advaRSS's rules take a changed page for an item. Bound: of push, assuming Poisson changes."},
+			heading: "freshness / polls of a manifest per site and day, by the rule that schedules the polls, for the pages of two recorded sites, days 300 to 600, by requests per day; all else is learned. advaRSS's rules take a changed page for an item. Bound: of push, assuming Poisson changes."},
 		{name: "pushes", build: (*paper).pushes, data: "changes",
 			heading: "changes of recorded pages in 900 days, as pushes tell them; the share that polls see; and for each estimate of the rates from polls: the relative bias of their sum / the share of changes on pages for which it has no value. No bounds."},
 		{name: "feeds", build: (*paper).feeds,
@@ -74,8 +74,8 @@ func smallTraces() []string {
 
 // schedulers compares rules for polling manifests, advaRSS's among them, with uniform polling and push.
 func (p *paper) schedulers(ctx context.Context) (*sheet, error) {
-	length := 900.
-	w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: smallTraces(), Days: length, Seed: uint64(p.seed)}.World()
+	length := 600.
+	w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: recorded(), Days: length, Seed: uint64(p.seed)}.World()
 	if err != nil {
 		return nil, err
 	}
