@@ -29,10 +29,10 @@ import (
 var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
-	"lines of a package":  6_581,
-	"exported names":      2_391,
+	"lines of a package":  6_594,
+	"exported names":      2_390,
 	"public names":        528,
-	"tokens":              871_300,
+	"tokens":              879_400,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }

@@ -4,32 +4,40 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/parleyweb/parley/internal/sim"
 )
 
-// A silence is a world in which a site of n pages announces all its changes until day fallsSilent, and then none. Other sites, which
-// are silent, have rest pages.
+// A silence is a world in which sites with n pages together announce all their changes until day fallsSilent, and then none; those
+// with a Flood then name each page that often. Other sites, which are silent, have rest pages.
 type silence struct {
 	name, policy string
 	n, rest      int
 	site         sim.Site
 	budget       float64
+	sites        int // 0: one
 }
 
 const fallsSilent = 60
 
-// world draws the world of a seed, with the site that falls silent first.
+// world draws the world of a seed, with the sites that fall silent first.
 func (s *silence) world(seed uint64, until float64) *sim.World {
 	w := sim.Web{Pages: s.n + s.rest, Sites: 1, Seed: seed}.World()
-	w.Sites = []sim.Site{s.site, {}}
-	for d := range w.Sites[0].Unsaid {
-		w.Sites[0].Unsaid[d] = until
+	site := s.site
+	if site.Floods = until; until == 0 {
+		site.Flood = 0
 	}
+	for d := range site.Unsaid {
+		site.Unsaid[d] = until
+	}
+	sites := max(s.sites, 1)
+	w.Sites = append(slices.Repeat([]sim.Site{site}, sites), sim.Site{})
 	for i := range w.Pages {
+		w.Pages[i].Site = i % sites
 		if (i+1)*s.rest/(s.n+s.rest) > i*s.rest/(s.n+s.rest) {
-			w.Pages[i].Site = 1
+			w.Pages[i].Site = sites
 		}
 	}
 	return w
@@ -40,14 +48,22 @@ func (b *bench) silences(ctx context.Context) error {
 	n := b.pages / 2
 	var list []silence
 	for _, budget := range b.of(.1, .3) {
-		for _, policy := range []string{"freshness", "harmonic"} {
+		for _, rest := range []int{0, 2 * n} {
+			from := len(list)
+			for _, policy := range []string{"freshness", "harmonic"} {
+				list = append(list,
+					silence{"pushes, outside the budget", policy + "-eager", n, rest, sim.Site{Push: true}, budget, 0},
+					silence{"pushes", policy, n, rest, sim.Site{Push: true}, budget, 0},
+					silence{"manifest", policy, n, rest, sim.Site{Manifest: true}, budget, 0},
+					silence{"manifest, then false", policy, n, rest, sim.Site{Manifest: true, Flood: 1}, budget, 0})
+			}
 			list = append(list,
-				silence{"idle budget, pushes", policy + "-eager", n, 0, sim.Site{Push: true}, budget},
-				silence{"pushes", policy, n, 0, sim.Site{Push: true}, budget},
-				silence{"manifest", policy, n, 0, sim.Site{Manifest: true}, budget},
-				silence{"contested budget, pushes", policy + "-eager", n, 2 * n, sim.Site{Push: true}, budget},
-				silence{"contested budget, pushes", policy, n, 2 * n, sim.Site{Push: true}, budget},
-				silence{"contested budget, manifest", policy, n, 2 * n, sim.Site{Manifest: true}, budget})
+				silence{"pushes outside the budget, then false", "harmonic-eager", n, rest, sim.Site{Push: true, Flood: 1}, budget, 0},
+				silence{"small sites, pushes outside the budget", "harmonic-eager", n, rest, sim.Site{Push: true}, budget, n / 25},
+				silence{"small sites, manifests", "harmonic", n, rest, sim.Site{Manifest: true}, budget, n / 25})
+			for i := from; rest > 0 && i < len(list); i++ {
+				list[i].name = "contested budget, " + list[i].name
+			}
 		}
 	}
 	for _, s := range list {
@@ -76,7 +92,7 @@ func (b *bench) silence(ctx context.Context, s *silence) error {
 			}
 			w := s.world(seed, until)
 			r, err := sim.Simulate(ctx, sim.Run{World: w, Policy: p, Budget: s.budget, Days: math.Ceil(to), From: fallsSilent / 2, Seed: seed,
-				Of: func(page int) bool { return w.Pages[page].Site == 0 }})
+				Of: func(page int) bool { return !w.Sites[w.Pages[page].Site].Silent() }})
 			if err != nil {
 				return 0, 0, err
 			}

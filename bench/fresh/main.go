@@ -17,6 +17,8 @@
 //	8  speed and size
 //	9  a plan for the pages of a collection, on disk
 //	10 sites that fall silent
+//	11 sites that announce trifling changes
+//	12 pages that change together, by the clock or by age (recorded ones: -data)
 //
 // The exit code is 1 if a goal is missed.
 package main
@@ -68,6 +70,8 @@ var items = []struct {
 	{8, "speed and size", (*bench).speed},
 	{9, "plan from a collection", (*bench).replan},
 	{10, "sites that fall silent", (*bench).silences},
+	{11, "sites that announce trifling changes", (*bench).trifles},
+	{12, "pages that change together", (*bench).structures},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -79,7 +83,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&b.data, "data", os.Getenv("PARLEY_DATA"), "`DIR` of recorded data, with the directories changes and feeds")
 	flags.IntVar(&b.stored, "stored", 1_000_000, "number of pages of item 9")
 	flags.StringVar(&b.store, "store", "", "`DIR` of the collection of item 9; it is made if it is empty; none: a temporary one")
-	flags.Func("budgets", "run items 1, 2, 3, 5 and 10 only with these `BUDGETS`, in requests per page and day, such as .05,.1", func(list string) error {
+	flags.Func("budgets", "run items 1, 2, 3, 5, 10 and 11 only with these `BUDGETS`, in requests per page and day, such as .05,.1", func(list string) error {
 		for _, text := range strings.Split(list, ",") {
 			budget, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(budget > 0 && budget <= 100) {

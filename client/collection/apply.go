@@ -291,6 +291,9 @@ func (s *applying) offer(w *work, isNew bool, item *protocol.Item) error {
 			s.a.Known++
 		}
 		s.addPendingFetch(w, item)
+		if s.names != nil && s.u.copied != nil {
+			s.names.owe(item.Digest, w.ID)
+		}
 	}
 	return nil
 }
@@ -508,7 +511,7 @@ func (s *applying) carry(from, to *work) error {
 	to.State = Held
 	to.History = from.History
 	to.Digest, to.Parsed, to.Text, to.Length, to.Stored = from.Digest, from.Parsed, from.Text, from.Length, from.Stored
-	to.NoFollow, to.Cut, to.Unstable = from.NoFollow, from.Cut, from.Unstable
+	to.Sketch, to.NoFollow, to.Cut, to.Unstable = from.Sketch, from.NoFollow, from.Cut, from.Unstable
 	to.Type, to.Title, to.Language, to.Canonical, to.NoIndex = from.Type, from.Title, from.Language, from.Canonical, from.NoIndex
 	to.Status, to.Original = from.Status, from.Original
 	to.ETag, to.LastModified = "", "" // validators belong to a URL

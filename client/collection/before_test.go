@@ -112,7 +112,7 @@ func TestStateOfTheVersionBefore(t *testing.T) {
 				t.Errorf("format %d is readable", f)
 			}
 			r.c.Close()
-			if f, err := collection.Format(r.dir); f != 5 || err != nil {
+			if f, err := collection.Format(r.dir); f != 6 || err != nil {
 				t.Errorf("format %d, %v", f, err)
 			}
 		}

@@ -64,7 +64,6 @@ type Options struct {
 	MaxEvents int
 
 	Policy   fresh.Policy               // nil means the policy used last (Revisits.Kept), and fresh.Thesis{} in a new collection
-	TextOnly bool                       // for the Policy, a page with the same main text has not changed
 	Strategy frontier.Strategy          // nil means breadth-first
 	Quality  func(*Page, *Site) float64 // V14: intrinsic quality, 0..1; nil: all alike
 
@@ -240,7 +239,8 @@ type Visited struct {
 	Stated              string        // the Last-Modified of the visit before
 	First               bool          // there was no content before, and no redirect
 	Changed             bool          // other content than before, or the first content: then an event is sent
-	Differs             bool          // whether History counts a change: with TextOnly, of the text; false for the first visit
+	Differs             bool          // whether History counts a change; false for the first visit
+	Trifling            bool          // it counts none since less than a hundredth of the main text has changed
 	Demoted             bool          // of a copy: from now on, mismatches with its site's digests are not retried, since all digests were wrong
 	Duplicate           bool          // its links were ignored
 	Matched, Mismatched bool          // whether the answer has the announced digest, or another one

@@ -348,6 +348,29 @@ func TestWholeSnapshotRemovesMissingPages(t *testing.T) {
 	r.wantFiles(map[string]string{"a": "A", "c": "C"})
 }
 
+// A manifest names a renamed file only by its new URL; the copy moves its file.
+func TestWholeSnapshotMovesRenamedPages(t *testing.T) {
+	r := newCopyRig(t)
+	s := homeSite("/old/a", "A", "/old/b", "B", "/c", "C", "/d", "D")
+	r.apply(whole(5, create("/old/a", "A"), create("/old/b", "B"), create("/c", "C"), create("/d", "D")))
+	r.pay(s, 10)
+	os.Remove(r.in("old/b"))
+	// A directory is renamed, in which a person has removed a file of the copy; /c is renamed, and so is /d, to the name of /c.
+	if a := r.apply(whole(9, create("/new/a", "A"), create("/new/b", "B"), create("/e", "C"), create("/c", "D"))); a.Moved != 3 || a.Gone != 0 {
+		t.Errorf("moved %d, gone %d", a.Moved, a.Gone)
+	}
+	r.wantFiles(map[string]string{"new/a": "A", "c": "D"}) // /c had content of its own, which no page may have any more
+	r.reopen()
+	r.wantCounts(4, 2, 2)
+	s["/new/b"], s["/e"] = "B", "C"
+	r.pay(s, 10)
+	r.wantFiles(map[string]string{"new/a": "A", "new/b": "B", "c": "D", "e": "C"})
+	// Equal pages that stay are not moved, and what has another digest is fetched.
+	if a := r.apply(whole(12, create("/e", "C"), create("/c", "D"), create("/f", "D"), create("/g", "new"))); a.Moved != 0 || a.Gone != 2 || a.Pending != 2 {
+		t.Errorf("moved %d, gone %d, pending %d", a.Moved, a.Gone, a.Pending)
+	}
+}
+
 // The site holds deletions back; its copy does not hold them back a second time.
 func TestMassDeletionInCopyIsNotHeld(t *testing.T) {
 	r := newCopyRig(t)

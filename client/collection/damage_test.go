@@ -82,7 +82,7 @@ func TestFormatIsRaised(t *testing.T) {
 	for _, c := range []struct {
 		readOnly bool
 		want     uint64
-	}{{true, 3}, {false, 5}, {false, 5}} {
+	}{{true, 3}, {false, 6}, {false, 6}} {
 		o := r.o
 		o.ReadOnly = c.readOnly
 		r.c = open(t, r.dir, &o)
@@ -114,7 +114,7 @@ func TestOtherVersion(t *testing.T) {
 			o := r.o
 			o.ReadOnly = ro
 			_, err := collection.Open(r.dir, &o)
-			if !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("has format %d, and this program knows 5", version)) {
+			if !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("has format %d, and this program knows 6", version)) {
 				t.Errorf("version %d: %v", version, err)
 			}
 		}

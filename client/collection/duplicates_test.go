@@ -1,12 +1,14 @@
 package collection_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -114,36 +116,42 @@ func TestEqualPagesOnTwoSitesAreNoDuplicates(t *testing.T) {
 	check(t, r.c)
 }
 
-// A clock in the footer does not cause events for a reader that wants text changes only.
-func TestTextOnlyEvents(t *testing.T) {
-	for _, only := range []bool{false, true} {
-		r := newRig(t)
-		r.c.Close()
-		r.o.TextOnly = only
-		r.reopen()
-		r.find("/a")
-		body := func(clock, text string, changed, differs bool) {
-			v := r.answer("/a", 200, clock+text)
-			v.Parsed, v.Text = protocol.Sum([]byte(clock+text)), protocol.Sum([]byte(text))
-			out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]
-			if out.Changed != changed || out.Differs != differs {
-				t.Errorf("text only %v: %s%s changed %v, differs %v", only, clock, text, out.Changed, out.Differs)
-			}
-			r.wait(24 * time.Hour)
+// A change of less than a hundredth of the main text causes an event, and does not count when visits are planned. Where
+// the main text is not known, every change counts.
+func TestTriflingChangesDoNotCount(t *testing.T) {
+	r := newRig(t)
+	r.find("/a")
+	words := func(from int) (text []byte) {
+		for i := range 500 {
+			text = fmt.Appendf(text, "word%d ", from+i)
 		}
-		body("1", "text", true, false)
-		body("2", "text", true, !only)
-		body("3", "text", true, !only)
-		body("4", "other", true, true)
-		body("4", "other", false, false)
-		r.visit("/a", 410, "")
-		body("4", "other", true, false) // it is back as it was
-		want := 3
-		if only {
-			want = 1
-		}
-		if p := r.page("/a"); p.Changes != want || p.Digest != protocol.Sum([]byte("4other")) {
-			t.Errorf("text only %v: %d changes, want %d; holds %v", only, p.Changes, want, p.Digest)
-		}
+		return text
 	}
+	body := func(from int, known bool, changed, differs, trifling bool) {
+		t.Helper()
+		text := words(from)
+		v := r.answer("/a", 200, string(text))
+		v.Parsed = protocol.Sum(text)
+		if known {
+			_, sketch := maintext.Masks(nil).Read(text)
+			v.Sketch = string(sketch)
+		}
+		out := r.commit(collection.Commit{Visits: []collection.Visit{v}}).Visited[0]
+		if out.Changed != changed || out.Differs != differs || out.Trifling != trifling {
+			t.Errorf("text from word %d: changed %v, differs %v, trifling %v", from, out.Changed, out.Differs, out.Trifling)
+		}
+		r.wait(24 * time.Hour)
+	}
+	body(0, true, true, false, false)
+	body(1, true, true, false, true)
+	r.reopen()
+	body(2, true, true, false, true)
+	body(52, true, true, true, false)
+	body(53, false, true, true, false)
+	body(54, true, true, true, false)
+	body(54, true, false, false, false)
+	if p := r.page("/a"); p.Changes != 3 || p.Digest != protocol.Sum(words(54)) {
+		t.Errorf("%d changes, want 3; holds %v", p.Changes, p.Digest)
+	}
+	check(t, r.c)
 }

@@ -32,10 +32,10 @@ var (
 const (
 	// formatVersion is raised when earlier programs cannot read what this one writes, or this one would
 	// misread what they wrote.
-	formatVersion = 5
+	formatVersion = 6
 
 	// formatFewer is the oldest format of a state whose records lack parts only: before 4 speeds of sites and predictions of
-	// pages, before 5 staged changes of the waiting bucket and of counts.
+	// pages, before 5 staged changes of the waiting bucket and of counts, before 6 sketches of main texts.
 	formatFewer = 3
 
 	// formatBefore is the format of a state whose log is a file of its own. A new state has it for a moment, until it has

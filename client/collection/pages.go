@@ -51,6 +51,7 @@ const (
 	pageDebtSize // DebtLength
 	pageNoFollow
 	pageExpires // Expires of Heard
+	pageSketch  // Sketch
 )
 
 // The longest strings stored of those that a site chooses, in bytes.
@@ -209,6 +210,9 @@ func codeParts(x *record.Codec, p *Page) {
 	}
 	if x.Part(pageDebtSize, p.DebtLength > 0) {
 		x.Size(&p.DebtLength)
+	}
+	if x.Part(pageSketch, p.Sketch != "") {
+		x.Fitting(&p.Sketch, maxField)
 	}
 }
 

@@ -86,6 +86,7 @@ type Page struct {
 
 	// The stored content, if Digest is not zero; the last content, if Gone.
 	Digest, Parsed, Text             protocol.Digest
+	Sketch                           string // of the main text, see maintext.Share; empty: not known
 	Length                           int64
 	Cut                              bool     // the body is longer than the part that was read, which is Length bytes
 	Unstable                         Unstable // whether the body differs from request to request
@@ -262,7 +263,8 @@ type Visit struct {
 	Title, Language, Canonical string
 	NoIndex, NoFollow          bool
 	Digest, Parsed, Text       protocol.Digest
-	Soft404                    bool // it looks like the site's answer for pages that do not exist
+	Sketch                     string // of the main text; empty: not known
+	Soft404                    bool   // it looks like the site's answer for pages that do not exist
 
 	// Authorized: cookies or a client certificate were sent, so the answer may not be for everybody.
 	Authorized bool

@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // The named bucket has the pages that a manifest has named, so that pages which it no longer names can be
@@ -51,7 +52,12 @@ type snapshot struct {
 	chunks map[frontier.PageID]*[chunkLen / 64]uint64
 	count  int
 	number uint64 // among the snapshots of its source, see quota.go; 0: not known yet
+
+	// owed are pages that this snapshot has made pending, by the announced digest: of a copy, and at most mostOwed.
+	owed map[protocol.Digest]frontier.PageID
 }
+
+const mostOwed = 50_000
 
 const chunkLen = 4096
 
@@ -73,6 +79,16 @@ func (s *snapshot) add(id frontier.PageID) {
 func (s *snapshot) has(id frontier.PageID) bool {
 	c := s.chunks[id/chunkLen]
 	return c != nil && c[id%chunkLen/64]&(1<<(id%64)) != 0
+}
+
+// owe records that a page is pending.
+func (s *snapshot) owe(content protocol.Digest, id frontier.PageID) {
+	if s.owed == nil {
+		s.owed = map[protocol.Digest]frontier.PageID{}
+	}
+	if len(s.owed) < mostOwed && !content.IsZero() {
+		s.owed[content] = id
+	}
 }
 
 // name records that the source names a page.
@@ -160,13 +176,14 @@ type ending struct {
 	source uint64
 	step   *client.Step
 	a      *Applied
+	names  *snapshot // nil if none is known
 }
 
 // end drops the pages that a whole snapshot did not name, unless they are too many to be believed.
 func (e *ending) end() error {
 	c := e.c
-	names := c.naming[e.source]
-	if names == nil { // an earlier process read its beginning: absence proves nothing
+	e.names = c.naming[e.source]
+	if e.names == nil { // an earlier process read its beginning: absence proves nothing
 		return c.update(func(u *update) error { return e.stand(u, func(*Source) {}) })
 	}
 	var src *Source
@@ -185,7 +202,7 @@ func (e *ending) end() error {
 		all := tx.Bucket(namedBucket)
 		return eachNamed(all, e.source, func(id frontier.PageID, _ named) error {
 			total++
-			if names.has(id) {
+			if e.names.has(id) {
 				return nil
 			}
 			for _, o := range others {
@@ -288,6 +305,12 @@ func (e *ending) drop(gone []frontier.PageID) error {
 			if w.State == Gone {
 				continue
 			}
+			if moved, err := e.inherit(u, w); err != nil {
+				return err
+			} else if moved {
+				e.a.Moved++
+				continue
+			}
 			if err := u.dropped1(w, ""); err != nil {
 				return err
 			}
@@ -298,6 +321,24 @@ func (e *ending) drop(gone []frontier.PageID) error {
 		}
 		return e.stand(u, func(s *Source) { s.Held, s.Doomed = time.Time{}, 0 })
 	})
+}
+
+// inherit moves the content of a page that is about to be dropped to one that the snapshot has named with its digest, if
+// that is still pending: a manifest says nothing of moves, and a renamed directory should not be fetched again.
+func (e *ending) inherit(u *update, from *work) (moved bool, err error) {
+	if e.names == nil || !from.has() || from.Stored.File == "" || e.names.owed[from.Digest] == 0 {
+		return false, nil
+	}
+	to, err := u.pages.get(e.names.owed[from.Digest])
+	if err != nil || to == nil || !to.Told || to.Debt != from.Digest {
+		return false, err
+	}
+	said := *to
+	err = (&applying{u: u, by: to.Signal}).carry(from, to)
+	if to.claim, to.claimed, to.said, to.span = said.claim, said.claimed, said.said, said.span; to.Stored.File == "" { // the file was not there
+		u.lose(to)
+	}
+	return true, err
 }
 
 // unname removes pages from those that a source has named.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/engine/contents"
+	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -145,6 +146,9 @@ func (x *visiting) account() error {
 	return nil
 }
 
+// trifle is the share of the main text below which a change does not count when visits are planned.
+const trifle = .01
+
 // content stores a page's new content.
 func (x *visiting) content() error {
 	u, v, w, out := x.u, x.v, x.w, x.out
@@ -152,8 +156,8 @@ func (x *visiting) content() error {
 	out.Changed = !had || w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	changed := w.Visits > 0 && !w.Digest.IsZero() && w.Digest != v.Digest && (w.Parsed != v.Parsed || v.Parsed.IsZero())
 	modified := keepable(v.Modified)
-	if u.c.opts.TextOnly && changed && !v.Text.IsZero() && v.Text == w.Text {
-		changed, modified = false, w.Modified // v.Modified dates the bytes, not the text
+	if share, known := maintext.Share([]byte(w.Sketch), []byte(v.Sketch)); changed && known && share < trifle {
+		changed, modified, out.Trifling = false, w.Modified, true // v.Modified dates the bytes, not the text
 	}
 	if out.Unstable = x.waver(); changed && out.Unstable != Stable {
 		changed = x.differs()
@@ -164,7 +168,7 @@ func (x *visiting) content() error {
 	w.Heard.Expires = keepable(v.Expires)
 	w.answered()
 	w.State = Held
-	w.Digest, w.Parsed, w.Text, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, max(v.Length, int64(len(v.Body))), x.place
+	w.Digest, w.Parsed, w.Text, w.Sketch, w.Length, w.Stored = v.Digest, v.Parsed, v.Text, v.Sketch, max(v.Length, int64(len(v.Body))), x.place
 	w.Type, w.ETag, w.LastModified, w.Cut = v.Type, v.ETag, v.LastModified, v.Cut
 	w.Title, w.Language, w.Canonical = record.Clip(v.Title, maxTitle), v.Language, v.Canonical
 	w.NoIndex, w.NoFollow = v.NoIndex, v.NoFollow

@@ -134,7 +134,7 @@ func (w *work) leaveGone() {
 		return
 	}
 	w.Digest, w.Parsed, w.Text, w.Length, w.Stored, w.ETag, w.LastModified = zeroDigest, zeroDigest, zeroDigest, 0, contents.Place{}, "", ""
-	w.Cut, w.Unstable = false, Stable
+	w.Sketch, w.Cut, w.Unstable = "", false, Stable
 }
 
 func (w *work) fail(fault string, now time.Time) {

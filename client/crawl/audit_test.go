@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -138,4 +139,45 @@ func TestTrivialChangesDoNotBuyVisits(t *testing.T) {
 			t.Errorf("of %d edits of the site that does not flood %d were fetched at once, %d of %d copies are right", len(list), n, right, pages)
 		}
 	})
+}
+
+// Of a site that announces a change of one word in 500 on each page every hour, the crawler makes few more visits than if it
+// announced nothing. Why states when a page would be visited without the announcements.
+func TestTriflesBuyNoVisits(t *testing.T) {
+	noRace(t)
+	const days, pages, perPage = 5, 60, .5
+	text := strings.Repeat("The page says much the same as before. ", 500/8)
+	crawled := func(t *testing.T, speaks bool) (all int, why []string) {
+		dir := scratch(t)
+		synctest.Test(t, func(t *testing.T) {
+			w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
+			defer w.Close()
+			s := numbered(w, pages)
+			s.Speaks = speaks
+			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: perPage})
+			defer col.Close()
+			runFor(t, c, days*aDay, func(ctx context.Context) {
+				for hour := 0; ctx.Err() == nil; hour++ {
+					for i := range pages {
+						s.Put(nth(i), fmt.Sprintf("<title>%d</title><p>%s It is hour %d.", i, text, hour))
+					}
+					pause.For(ctx, time.Hour)
+					if x, err := c.Why(s.Origin + nth(7)); err == nil {
+						why = x.Beliefs
+					}
+				}
+			})
+			_, all = visits(w, s, time.Time{})
+		})
+		return all, why
+	}
+	silent, _ := crawled(t, false)
+	told, why := crawled(t, true)
+	t.Logf("%d visits to the silent site, %d to the one that announces trifles: %s", silent, told, strings.Join(why, "; "))
+	if float64(told) > 1.2*float64(silent)+20 {
+		t.Errorf("%d visits to a site that announces trifles, %d to the same site if it is silent", told, silent)
+	}
+	if !strings.Contains(strings.Join(why, "; "), "; if it had announced nothing, worth a visit from ") {
+		t.Errorf("why does not state the plan without announcements: %q", why)
+	}
 }

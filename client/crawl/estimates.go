@@ -111,9 +111,9 @@ func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited
 		}
 		switch {
 		case of.Claimed && st.sources.listens():
-			e.manifests.Proved(&heard, &p, v.Asked, of.Right())
+			e.manifests.Proved(&heard, &p, v.Asked, of.Right() && !d.Trifling)
 		case of.Claimed:
-			heard.Signal.Proved(&post, h, of.Right())
+			heard.Signal.Proved(&post, h, of.Right() && !d.Trifling)
 		case st.sources.listens():
 			unsure = e.manifests.Visited(&heard, &p, v.Asked, d.Differs)
 		case h.Notices > 0 || heard.Tells:

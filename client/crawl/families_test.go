@@ -327,6 +327,9 @@ func TestFacetsAddedPageDoesNotWait(t *testing.T) {
 				continue
 			}
 			w, err := c.Why(p.URL)
+			if signals := strings.Join(w.Signals, "\n"); strings.Contains(signals, "followed") || strings.Contains(signals, "subscribed") {
+				t.Errorf("no site of this crawl publishes its changes: %s", signals)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

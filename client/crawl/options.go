@@ -64,13 +64,13 @@ type Options struct {
 		links   *rank.Scores  // what Score weighs of links, from Open on
 	}
 
-	// Revisits says when pages are fetched again. Policy decides which of them count: the fields up to
-	// Replan are for priced, Threshold and StopValue for thesis.
+	// Revisits says when pages are fetched again. The fields from Budget to Replan are for all policies but thesis, Threshold and StopValue for thesis.
 	Revisits struct {
-		Policy     string        // priced, thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror
+		Policy     string        // priced, uniform, proportional, thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror
 		Budget     string        // requests a day, such as 5000, or 0.1/page for each stored page
 		Frugal     bool          // fetches of announced changes count against the budget, too
 		ToldBudget float64       // without Frugal: the extra budget for fetches of announced changes, as a multiple of Budget; -1: no limit
+		Outdated   string        // probability that a site is outdated at which its manifest is polled, such as 0.1 or any=0.1; empty: the price decides
 		Objective  string        // weights of the cost of an outdated copy: fresh, harmonic and age
 		Costs      string        // unit of the budget: requests, or bytes in units of 20 kB
 		Replan     time.Duration // between two computations of the price; zero means an hour
@@ -78,7 +78,7 @@ type Options struct {
 		Threshold float64 // least profit of a revisit, between 0 and 1
 		StopValue float64 // least profit of an unannounced page; 0: no limit
 
-		Changed          string        // the part of a page that counts: bytes, or text, which needs TextDigest
+		Changed          string        // which changes count: significant, text or bytes
 		MinPeriod        time.Duration // between two visits of a page; zero means a minute, and for thesis a day
 		MaxPeriod        time.Duration // until a page that never changed is visited again
 		MinPeriodRefused time.Duration // the same as MinPeriod, for a page that had no content
@@ -149,7 +149,7 @@ func DefaultOptions() (o Options) {
 	order.Strategy, order.PagerankJump, order.Batch, order.SameSite, order.Round = "profit", 0.15, 100_000, 500, 1
 	order.Score, revisits.Objective = "depth=1,static=1,access=1", "harmonic=1"
 	revisits.Policy, revisits.Budget, revisits.ToldBudget, revisits.Costs = "priced", "0.1/page", 1, "requests"
-	revisits.Threshold, revisits.Changed, revisits.MaxPeriod, revisits.MinPeriodRefused = 0.1, "bytes", 90*day, 7*day
+	revisits.Threshold, revisits.Changed, revisits.MaxPeriod, revisits.MinPeriodRefused = 0.1, "significant", 90*day, 7*day
 	fetch.Agent, fetch.Wait, fetch.WaitBig, fetch.MaxRate = "Parley/0.1", harvest.DefaultWait, harvest.DefaultWaitBig, harvest.DefaultMaxRate
 	fetch.InFlight, fetch.MinInFlight, fetch.PerConnection, fetch.AtOnce = harvest.DefaultSites, harvest.DefaultMinSites, harvest.DefaultPerConn, 1
 	fetch.ConnectTimeout, fetch.MinSpeed, fetch.MaxFile = harvest.DefaultConnect, harvest.DefaultMinSpeed, harvest.DefaultMaxBytes

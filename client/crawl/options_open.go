@@ -152,10 +152,9 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	coding, err2 := choose("Coding", s.Coding, "none, gzip or zstd", map[string]string{"none": "", "gzip": "gzip", "zstd": "zstd"})
 	answers, err3 := choose("Answers", s.Answers, "usual, all or none", map[string]collection.Answers{
 		"usual": 0, "all": collection.AllAnswers, "none": collection.NoAnswers})
-	text, err4 := choose("Changed", o.Revisits.Changed, "bytes or text", map[string]bool{"bytes": false, "text": true})
-	if text && !s.TextDigest {
-		err4 = wrong("%s text: add %s, which detects changes of the text", field("Changed"), field("TextDigest"))
-	}
+	var err4 error
+	c.EveryChange, err4 = choose("Changed", o.Revisits.Changed, "significant, text or bytes", map[string]bool{"significant": false, "text": false, "bytes": true})
+	c.Gatherer.Sketch = o.Revisits.Changed == "text"
 	if o.Fetch.Cookies+o.Fetch.ClientCert != "" && contents&collection.Mirror != 0 {
 		err1 = bad("Store", s.Store, "warc or none, since pages fetched with cookies or a client certificate must not be files for everybody")
 	}
@@ -163,7 +162,7 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
 	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, Requests: s.Requests, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
 		Info:     map[string]string{"operator": o.Fetch.Contact, "http-header-user-agent": o.userAgent(), "robots": "classic"}, // that is, obeyed
-		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy, TextOnly: text,
+		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy,
 		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite, Part: c.Seeder.Starts.Parts(),
 		Again: collection.Again{Failing: failing, Lost: again.DNS, Refused: again.Refused, Moved: again.Refused, Gone: 4 * again.Refused},
 		Hurry: again.Hurry, Wait: 5 * time.Second} // another command may just be reading it
@@ -262,14 +261,14 @@ func (o *Options) policy(c *settings) (err error) {
 	if r.Threshold <= 0 || r.Threshold >= 1 {
 		return bad("Threshold", r.Threshold, "a number between 0 and 1")
 	}
-	if r.Policy == "priced" {
+	if o.hasPrice() {
 		c.Revisit, err = o.budget()
 		c.Policy = c.Revisit.Policy
 		return err
 	}
 	name, purpose, _ := strings.Cut(r.Policy, ":")
 	if name != "thesis" {
-		return bad("Policy", r.Policy, "priced, thesis, or thesis for a purpose, such as thesis:news")
+		return bad("Policy", r.Policy, "priced, uniform, proportional, thesis, or thesis for a purpose, such as thesis:news")
 	}
 	t, err := fresh.Preset(cmp.Or(purpose, "general"))
 	if err != nil {
@@ -281,27 +280,27 @@ func (o *Options) policy(c *settings) (err error) {
 	return nil
 }
 
+// hasPrice reports whether the policy has a budget, and a price at which that is spent.
+func (o *Options) hasPrice() bool {
+	return slices.Contains([]string{"priced", string(fresh.Uniform), string(fresh.Proportional)}, o.Revisits.Policy)
+}
+
 // budget returns the budget of the policy for which the crawler computes a price.
 func (o *Options) budget() (*budget.Options, error) {
 	r := &o.Revisits
 	costs, err := choose("Costs", r.Costs, "requests or bytes", map[string]fresh.Costs{"requests": {}, "bytes": fresh.Bytes()})
-	p := fresh.Priced{Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
-	of := map[string]*float64{"fresh": &p.Objective.Fresh, "harmonic": &p.Objective.Harmonic, "age": &p.Objective.Age}
-	for part := range strings.SplitSeq(r.Objective, ",") {
-		if part == "" {
-			continue
-		}
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		w, bad := strconv.ParseFloat(value, 64)
-		if of[name] == nil || bad != nil || !(w >= 0) || math.IsInf(w, 0) {
-			err = wrong("%s %q: want fresh, harmonic or age, and a number, such as fresh=1", field("Objective"), part)
-			break
-		}
-		*of[name] = w
+	objective, unread := fresh.ParseObjective(r.Objective)
+	outdated, unclear := fresh.ParseOutdated(r.Outdated)
+	if r.Policy != "priced" {
+		objective = fresh.Objective{Rule: fresh.Rule(r.Policy)}
 	}
 	number, per, each := strings.Cut(r.Budget, "/")
 	n, bad := strconv.ParseFloat(number, 64)
 	switch {
+	case unread != "":
+		err = wrong("%s %q: want fresh, harmonic or age, and a number, such as fresh=1", field("Objective"), unread)
+	case unclear != nil:
+		err = wrong("%s %q: %v", field("Outdated"), r.Outdated, unclear)
 	case r.StopValue > 0:
 		err = wrong("%s needs %s thesis: only there the profit of a page is between 0 and 1", field("StopValue"), field("Policy"))
 	case math.IsNaN(r.ToldBudget) || math.IsInf(r.ToldBudget, 0) || r.ToldBudget == 0:
@@ -309,7 +308,8 @@ func (o *Options) budget() (*budget.Options, error) {
 	case bad != nil || !(n > 0) || math.IsInf(n, 0) || each && per != "page":
 		err = wrong("%s %q: want a number of requests a day, such as 5000, or for each page, such as 0.1/page", field("Budget"), r.Budget)
 	}
-	b := &budget.Options{Policy: p, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
+	p := fresh.Priced{Objective: objective, Eager: !r.Frugal, Shortest: r.MinPeriod, Longest: r.MaxPeriod, Costs: costs}
+	b := &budget.Options{Policy: p, Outdated: outdated, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
 	if each {
 		b.PerDay, b.PerPage = 0, n
 	}
@@ -411,7 +411,7 @@ func (o *Options) Harvester() (*harvest.Harvester, error) {
 			h.AddressConns, err = strconv.Atoi(strings.TrimSpace(conns))
 		}
 		if err != nil || !(h.AddressRate >= 0.0001 && h.AddressRate <= 1000) || both && (h.AddressConns < 1 || h.AddressConns > 1000) {
-			return &harvest.Harvester{Options: h}, bad("PerAddress", f.PerAddress, "requests a second and optionally connections, such as 5/s or 0.5/s,2")
+			return &harvest.Harvester{Options: h}, bad("PerAddress", f.PerAddress, "0.0001 to 1000 requests a second, and optionally 1 to 1000 connections, such as 5/s or 0.5/s,2")
 		}
 	}
 	return &harvest.Harvester{Options: h}, positive(number{"InFlight", f.InFlight}, number{"PerConnection", f.PerConnection}, number{"AtOnce", f.AtOnce})

@@ -152,6 +152,7 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 			v.Digest = protocol.Sum(a.Body)
 			return v
 		}
+		rd.gatherer.Sketch = r.c.Gatherer.Sketch || st != nil && r.sites.announces(st)
 		if err := rd.gather(a, a.Text || v.Unstable != collection.Stable); err != nil {
 			r.c.Log.Debug("parse page", "url", a.URL, "err", err)
 		}
@@ -160,7 +161,7 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 		}
 		v.Title, v.Language, v.Canonical = page.Title, page.Language, page.Canonical
 		v.NoIndex, v.NoFollow = page.NoIndex, page.NoFollow
-		v.Digest, v.Parsed, v.Text, v.References = page.Body, page.Parsed, page.Text, page.References
+		v.Digest, v.Parsed, v.Text, v.Sketch, v.References = page.Body, page.Parsed, page.Text, page.Sketch, page.References
 		if v.Soft404 = r.looksGone(st, a, page); !v.Soft404 {
 			r.admit(a, page, &v)
 		}

@@ -142,7 +142,7 @@ func (r *revisits) replan(ctx context.Context) error {
 		case st.sources.listens() && r.judge.BelievesAll(st.standing):
 			b.Manifest.Recall, b.Manifest.Planned = r.manifests.Recall(&b), planned
 			// In whole hours, so that it need not be written after every plan.
-			b.Manifest.Every = time.Duration(24*min(of.Every(plan.Price), 1)) * time.Hour
+			b.Manifest.Every = of.Wait(plan.Price).Truncate(time.Hour)
 			if st.polled.After(b.Manifest.Read) { // else a previous run read it last
 				b.Manifest.Read = st.polled
 			}
@@ -310,8 +310,7 @@ func (r *revisits) nextPoll(st *site) time.Duration {
 			pages = 0 // announced charges what was read
 		}
 		r.budget.Spend(r.c.Revisit.Policy.Costs.ManifestPoll(pages))
-		every := time.Duration(min(plan.Every(price), 1) * float64(longestPoll))
-		return r.c.hurried(min(max(every, min(fixed, manifestEvery)), longestPoll))
+		return r.c.hurried(max(plan.Wait(price), min(fixed, manifestEvery)))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed
 	}

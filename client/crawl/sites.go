@@ -9,6 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/protocol"
@@ -214,6 +215,14 @@ func (t *siteTable) known(id frontier.SiteID) *site {
 	t.work.Lock()
 	defer t.work.Unlock()
 	return t.byID[id]
+}
+
+// announces reports whether a site may announce changes, so that it matters how much of its pages these change. In a copy it
+// never does.
+func (t *siteTable) announces(st *site) bool {
+	t.work.Lock()
+	defer t.work.Unlock()
+	return t.c.Only == "" && !t.c.EveryChange && (st.sources.mayTell() || believed(st).Signal != (fresh.Signal{}))
 }
 
 // touch marks a site's record as changed. The work's lock is held.

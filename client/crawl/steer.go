@@ -19,8 +19,8 @@ func (o Options) steered(s *steer.Steering, col *collection.Collection) (*Crawle
 		return nil, err
 	case (o.Fetch.Wait == 0) != (given.Fetch.Wait == 0):
 		return nil, wrong("\"crawler rate\" cannot change a %s of %s to %s: neither may be 0", field("Wait"), given.Fetch.Wait, o.Fetch.Wait)
-	case s.Rate.Budget != "" && o.Revisits.Policy != "priced":
-		return nil, wrong("\"crawler rate\" has set a %s of %s: only %s priced has one", field("Budget"), s.Rate.Budget, field("Policy"))
+	case s.Rate.Budget != "" && !o.hasPrice():
+		return nil, wrong("\"crawler rate\" has set a %s of %s: %s thesis has none", field("Budget"), s.Rate.Budget, field("Policy"))
 	}
 	c, err := o.crawler()
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 	if st := r.sites.byOrigin[protocol.Origin(w.URL)]; st != nil {
 		for _, u := range slices.Sorted(maps.Keys(st.sources.byURL)) {
 			src := st.sources.byURL[u]
-			if c := src.follow.choice; c.As != "" {
+			if c := src.follow.choice; c.As != "" && src.Door != "" {
 				c.Door = src.Door
 				w.Signals = append(w.Signals, fmt.Sprintf("followed via %s", c))
 			}

@@ -85,6 +85,9 @@ func crawlCommand(name, summary, help string, once bool) *command.Command {
 			if err := errors.Join(depth.set(env.Flags), setProfile(env.Flags, profile)); err != nil {
 				return err
 			}
+			if l.adminToken != "" && l.admin == "" {
+				return command.Misusef("--admin-token %s: it needs --admin", l.adminToken)
+			}
 			o.Start, o.Once, o.Log = startPages(env.Args), once, env.Log
 			if file != "" {
 				more, err := readSites(file)

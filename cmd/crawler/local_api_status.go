@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -56,7 +57,7 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 	}
 	switch p, _ := d.col.Revisits().Kept(); p := p.(type) {
 	case fresh.Priced:
-		s.Policy, s.Price = "priced", p.Price
+		s.Policy, s.Price = cmp.Or(string(p.Objective.Rule), "priced"), p.Price
 	case fresh.Thesis:
 		s.Policy = "thesis"
 	}

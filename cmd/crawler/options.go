@@ -74,13 +74,14 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("same-www", &scope.SameWWW, "treat www.example.org and example.org as one site"),
 
 		bind("strategy", &order.Strategy, "`ORDER` of the crawl: "+frontier.Names()),
-		bind("policy", &revisits.Policy, "`POLICY` of revisits: priced, thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror"),
+		bind("policy", &revisits.Policy, "`POLICY` of revisits: priced; uniform, all pages equally often; proportional, as often as each is expected to change; thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror"),
 		bind("budget", &revisits.Budget, "priced: make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page"),
 		bind("frugal", &revisits.Frugal, "priced: count fetches of announced changes against the budget too, and delay those that are not worth their price (default: fetch them at once, beside the budget)"),
 		bind("told-budget", &revisits.ToldBudget, "priced, without --frugal: spend at most `X` times the --budget on announced changes, in addition to it; if there are more, fetch the most valuable ones (-1: no limit)"),
+		bind("outdated", &revisits.Outdated, "priced: poll a site's manifest when the probability `P` is reached that its pages are outdated, such as 0.1 for their mean; any=P: that at least one is; fastest=P: that the one is which changes most often (without it: the price decides)"),
 		bind("objective", &revisits.Objective, "priced: define the cost of an outdated copy by `WEIGHTS` of fresh, harmonic and age, such as fresh=1"),
 		bind("costs", &revisits.Costs, "priced: `UNIT` of the budget: requests, or bytes in units of 20 kB"),
-		bind("changed", &revisits.Changed, "count a page as changed when this `PART` changed: bytes, or text, which needs --text-digest"),
+		bind("changed", &revisits.Changed, "count these changes when visits are planned: `WHICH` is significant (all, but at sites that announce changes only those of 1 % of the main text or more), text (those of 1 % or more at all sites), or bytes (all)"),
 		bind("polls", &sources.Polls, "`RULE` for polling sitemaps and feeds: ahead, by the changes expected; index, minimum-delay, posting-rate, training, advarss, round-robin; or fixed, by --sitemap-every and --feed-every"),
 		bind("min-poll-period", &sources.MinPollPeriod, "with --polls other than fixed: wait at least `TIME` between two polls of a sitemap or feed (0: 10 minutes)"),
 		bind("training-period", &sources.TrainingPeriod, "with --polls training or advarss: poll each sitemap or feed every 1 to 80 periods of `TIME`, the more often the more news it had (0: 10 minutes)"),
@@ -198,6 +199,8 @@ func readSites(name string) (list []string, err error) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
+		page, limits, _ := strings.Cut(line, " ")
+		line = strings.TrimSpace(command.ASCIIHost(page) + " " + limits)
 		if _, err := seed.ParseStart(line); err != nil {
 			return nil, command.Misusef("%s:%d: %s: %v", name, number, line, err)
 		}

@@ -39,13 +39,13 @@ func TestWrongValuesNameTheirOption(t *testing.T) {
 		"--max-depth-dynamic -1":      "--max-depth-dynamic -1: want 1 or more",
 		"--per-connection 0":          "--per-connection 0: want 1 or more",
 		"--trap-share NaN":            "--trap-share NaN: want a share between 0 and 1",
-		"--changed text":              "--changed text: add --text-digest, which detects changes of the text",
+		"--changed words":             "--changed words: want significant, text or bytes",
 		"--strategy opic --no-links":  "--strategy opic needs links: remove --no-links and --no-parse",
 		"--told-budget 0":             "--told-budget 0: want a multiple of the budget, such as 1 or 0.5, or -1 for no limit; --frugal counts such visits against the budget itself",
 		"--stop-value .5":             "--stop-value needs --policy thesis: only there the profit of a page is between 0 and 1",
 		"--objective fresh=-1":        `--objective "fresh=-1": want fresh, harmonic or age, and a number, such as fresh=1`,
 		"--blocked-ip x":              "--blocked-ip x: want an address such as 192.0.2.1 or a prefix such as 192.0.2.0/24",
-		"--per-address 5/m":           "--per-address 5/m: want requests a second and optionally connections, such as 5/s or 0.5/s,2",
+		"--per-address 5/m":           "--per-address 5/m: want 0.0001 to 1000 requests a second, and optionally 1 to 1000 connections, such as 5/s or 0.5/s,2",
 		"--pagerank-jump 1":           "--pagerank-jump 1: want a number between 0 and 1",
 		"--max-failed-lookups 0":      "--max-failed-lookups 0: want a share above 0 and up to 1",
 		"--dates-from yesterday":      "--dates-from yesterday: want a date such as 1993 or 1995-06-30",
@@ -62,7 +62,7 @@ func TestWrongValuesNameTheirOption(t *testing.T) {
 		}
 	}
 	sites := filepath.Join(t.TempDir(), "sites.txt")
-	if err := os.WriteFile(sites, []byte("# ours\n\nhttp://127.0.0.1:9/ depth=1 # the front\nhttp://127.0.0.1:9/docs/ page=9\n"), 0o666); err != nil {
+	if err := os.WriteFile(sites, []byte("# ours\n\nhttp://bücher.example/ depth=1 # the front\nhttp://127.0.0.1:9/docs/ page=9\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{

@@ -40,7 +40,7 @@ func setProfile(fs *flag.FlagSet, name string) error {
 	set := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { set[f.Name] = true })
 	for _, p := range list {
-		if set[p.option] || p.option == "changed" && fs.Lookup("text-digest").Value.String() == "false" { // which it needs
+		if set[p.option] {
 			continue
 		}
 		if err := fs.Set(p.option, p.value); err != nil {

@@ -44,7 +44,7 @@ func (p *progress) Run(ctx context.Context) error {
 		}
 		s, now := p.status(), time.Now()
 		took := now.Sub(then).Seconds()
-		recent := float64(pagesOf(&s)-pagesOf(&last)) / took
+		recent := float64(endedOf(&s)-endedOf(&last)) / took
 		if rate < 0 {
 			rate = recent
 		}
@@ -71,6 +71,9 @@ func (p *progress) Run(ctx context.Context) error {
 
 // pagesOf counts the pages that a crawl has obtained, in whatever way.
 func pagesOf(s *crawl.Status) int64 { return s.Fetched + s.Unchanged + s.Delivered }
+
+// endedOf counts the pages that have left the queue since the start: those obtained, and those that were not.
+func endedOf(s *crawl.Status) int64 { return pagesOf(s) + s.Missing + s.Refused + s.Faults }
 
 // remaining estimates for how long a queue lasts; it is "" where that cannot be said.
 func remaining(queue int, rate float64) string {

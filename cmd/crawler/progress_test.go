@@ -20,8 +20,8 @@ func TestProgressInTheLog(t *testing.T) {
 		var log bytes.Buffer
 		begun := time.Now()
 		p := &progress{env: &command.Env{Stderr: io.Discard, Log: slog.New(slog.NewTextHandler(&log, nil))}, status: func() crawl.Status {
-			n := min(int64(time.Since(begun)/time.Second), 200) // a page a second
-			return crawl.Status{Requests: n, Fetched: n - n/2, Delivered: n / 2, Queue: int(200 - n), Wire: n * 1e5}
+			n := min(int64(time.Since(begun)/time.Second), 200) // a URL a second, and a quarter of them has no page
+			return crawl.Status{Requests: n, Fetched: n - n/2, Delivered: n / 4, Missing: n/2 - n/4, Queue: int(200 - n), Wire: n * 1e5}
 		}}
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
@@ -32,10 +32,10 @@ func TestProgressInTheLog(t *testing.T) {
 		if len(lines) != 4 {
 			t.Fatalf("%d lines in an hour of which 200 s had work:\n%s", len(lines), &log)
 		}
-		if want := `msg=progress pages=60 per_second=1.0 sites_in_flight=0 in_the_queue=140 received="6.0 MB" left="about 2 min"`; !strings.HasSuffix(lines[0], want) {
+		if want := `msg=progress pages=45 per_second=1.0 sites_in_flight=0 in_the_queue=140 received="6.0 MB" left="about 2 min"`; !strings.HasSuffix(lines[0], want) {
 			t.Errorf("%s, want %s", lines[0], want)
 		}
-		if !strings.Contains(lines[3], "pages=200 ") || strings.Contains(lines[3], "left=") {
+		if !strings.Contains(lines[3], "pages=150 ") || strings.Contains(lines[3], "left=") {
 			t.Errorf("at the end: %s", lines[3])
 		}
 	})

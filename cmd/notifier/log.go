@@ -300,11 +300,14 @@ func owning(ctx context.Context) (inner context.Context, own func(what string, r
 
 // listeners listens for the doors, and for admin if there is to be such a page.
 func (d *daemon) listeners() (doors, admin net.Listener, err error) {
-	if doors, err = net.Listen("tcp", d.listen); err != nil || d.admin == "" {
-		return doors, nil, err
+	if doors, err = net.Listen("tcp", d.listen); err != nil {
+		return nil, nil, fmt.Errorf("--listen: %w", err)
+	}
+	if d.admin == "" {
+		return doors, nil, nil
 	}
 	if admin, err = net.Listen("tcp", d.admin); err != nil {
-		doors.Close()
+		return nil, nil, errors.Join(fmt.Errorf("--admin: %w", err), doors.Close())
 	}
-	return doors, admin, err
+	return doors, admin, nil
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -140,7 +141,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		return err
 	}
 	if err := d.site.CheckDocroot(); err != nil {
-		return err
+		return fmt.Errorf("--%w", err) // the name of the option
 	}
 	if err := d.site.StatePath(); err != nil {
 		return err
@@ -232,6 +233,9 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 		}
 	}
 	if t.engines != nil {
+		if err := t.engines.Check(); err != nil {
+			return command.Misusef("--%w", err) // it begins with the option
+		}
 		// An engine that is new to the journal gets its cursor here, before any change.
 		t.engines.Options.Ready = p.Ready
 		if _, err := t.engines.Turn(ctx); err != nil {

@@ -92,7 +92,7 @@ var faults = []struct {
 	{"no-304", "/feed.xml", func(s *shop) { s.pages["/feed.xml"].stale = true }},
 	{"not-compressed", "/robots.rdf", func(s *shop) { s.pages["/robots.rdf"].plain = true }},
 
-	{"robots-unreachable forbidden", "/sitemap.xml", func(s *shop) { s.pages["/robots.txt"].status = 503 }},
+	{"robots-unreachable", "/sitemap.xml", func(s *shop) { s.pages["/robots.txt"].status = 503 }},
 	{"robots-none", "/robots.txt", func(s *shop) { delete(s.pages, "/robots.txt") }},
 	{"robots-html no-sitemap-line", "/sitemap.xml", func(s *shop) { s.add("/robots.txt", "text/html", "<!doctype html><title>Shop</title>") }},
 	{"robots-too-long no-sitemap-line", "/robots.txt", func(s *shop) { s.change("/robots.txt", "Disallow", strings.Repeat("# long\n", 80_000)+"Disallow") }},

@@ -156,6 +156,8 @@ func (d *doctor) findings(ctx context.Context, name, url, cure string) (all, fau
 		switch f.Rule {
 		case "status", "unreachable", "out-of-time":
 			fix = cure
+		case "robots-unreachable":
+			fix = unreachable
 		case "wrong-type":
 			if path, ok := strings.CutPrefix(url, protocol.Origin(url)); ok && strings.HasSuffix(path, ".rdf") {
 				fix += ". In nginx, for a file: location = " + path + " { types { application/rdf+xml rdf; } }"

@@ -113,6 +113,9 @@ func (j *job) run(ctx context.Context) error {
 	if err := j.site.Check(j.env.Log); err != nil {
 		return err
 	}
+	if err := j.site.CheckDocroot(); err != nil {
+		return fmt.Errorf("--%w", err) // the name of the option
+	}
 	switch {
 	case j.dryRun:
 		return j.list(ctx)

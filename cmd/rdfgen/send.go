@@ -39,7 +39,7 @@ func (j *job) begin(ctx context.Context, p *server.Publisher) error {
 		}
 	}
 	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
-	if s == nil {
+	if s == nil || s.Check() != nil { // sendIndexNow reports it
 		return nil
 	}
 	st, err := s.Status()
@@ -56,6 +56,9 @@ func (j *job) sendIndexNow(ctx context.Context, p *server.Publisher) error {
 	s := j.site.IndexNow(p.Journal, p.Inventory.Public, j.env.Log)
 	if s == nil {
 		return nil
+	}
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("--%w", err) // it begins with the option
 	}
 	sent, err := s.Turn(ctx)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -24,13 +25,14 @@ a unit of systemd, which runs the notifier as the web server's user.
 
     rdfgen setup --docroot /var/www/html --base https://www.example.org/
 
-It shows each change, and asks before it writes. Without a terminal it only shows
-them, unless --yes is given. nginx -t checks the result first; if that fails,
-nothing is written. A second run finds nothing to do.
+It shows each change, and asks before it writes. Without a terminal it shows the
+changes and fails, unless --yes is given. nginx -t checks the result first; if that
+fails, nothing is written. A second run finds nothing to do.
 
 For Apache and Caddy, it prints the lines to add.
 
-Exit codes: 0 written, shown, or nothing to do; 1 something failed; 2 wrong usage.`
+Exit codes: 0 written, declined, or nothing to do; 1 not written, or something
+failed; 2 wrong usage.`
 
 type setup struct {
 	docroot, base, listen, root string
@@ -98,8 +100,7 @@ func (s *setup) run(ctx context.Context) (err error) {
 	if !s.yes {
 		answer, ok := s.env.Ask("Write these files? [y/N]")
 		if !ok {
-			fmt.Fprintln(s.env.Stdout, "Nothing was written: there is no terminal on which to ask. --yes writes these files.")
-			return nil
+			return errors.New("nothing was written: there is no terminal on which to ask; --yes writes these files without asking")
 		}
 		if !strings.HasPrefix(strings.ToLower(answer), "y") {
 			fmt.Fprintln(s.env.Stdout, "Nothing was written.")
@@ -176,7 +177,7 @@ func (s *setup) serving() []serverBlock {
 // urlPath is the path of the base URL, with slashes around it.
 func (s *setup) urlPath() string { return strings.TrimPrefix(s.base, protocol.Origin(s.base)) }
 
-// location is urlPath as nginx compares it: without escapes.
+// location is urlPath as web servers compare it: without escapes.
 func (s *setup) location(name string) string {
 	path, err := url.PathUnescape(s.urlPath() + name)
 	if err != nil {
@@ -341,14 +342,14 @@ location ^~ %[5]s {
 `
 
 const apacheLines = `Add to the virtual host of the site in Apache 2.4.47 or later, after "a2enmod proxy_http":
-    ProxyPass %[3]srobots.rdf         http://%[2]s%[3]srobots.rdf
-    ProxyPass %[3]s.well-known/parley http://%[2]s%[3]s.well-known/parley
-    ProxyPass %[3]sparley/            http://%[2]s%[3]sparley/ upgrade=websocket timeout=90
+    ProxyPass "%[2]srobots.rdf"         "http://%[1]s%[2]srobots.rdf"
+    ProxyPass "%[2]s.well-known/parley" "http://%[1]s%[2]s.well-known/parley"
+    ProxyPass "%[2]sparley/"            "http://%[1]s%[2]sparley/" upgrade=websocket timeout=90
 `
 
 const caddyLines = `Add to the site in the Caddyfile:
-    @parley path %[3]srobots.rdf %[3]s.well-known/parley %[3]sparley/*
-    reverse_proxy @parley %[2]s
+    @parley path "%[2]srobots.rdf" "%[2]s.well-known/parley" "%[2]sparley/*"
+    reverse_proxy @parley %[1]s
 `
 
 func (s *setup) nginxLines() string {
@@ -359,13 +360,14 @@ func (s *setup) nginxLines() string {
 func (s *setup) planNginx() ([]edit, error) {
 	blocks := s.serving()
 	if len(blocks) == 0 {
+		path := nginxQuotes.Replace(s.location(""))
 		lines := "No server block of nginx was found for " + s.base + " and its docroot. Add there:\n" + s.nginxLines()
 		switch {
 		case s.conf != "":
 		case isFile(s.below("etc/apache2/apache2.conf")), isFile(s.below("etc/httpd/conf/httpd.conf")):
-			lines = fmt.Sprintf(apacheLines, s.base, s.listen, s.urlPath())
+			lines = fmt.Sprintf(apacheLines, s.listen, path)
 		case isFile(s.below("etc/caddy/Caddyfile")):
-			lines = fmt.Sprintf(caddyLines, s.base, s.listen, s.urlPath())
+			lines = fmt.Sprintf(caddyLines, s.listen, path)
 		}
 		_, err := fmt.Fprint(s.env.Stdout, lines)
 		return nil, err

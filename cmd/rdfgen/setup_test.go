@@ -124,6 +124,15 @@ func TestSetupWritesParleyConf(t *testing.T) {
 	}
 }
 
+// A script that forgets --yes fails, and finds nothing changed.
+func TestSetupWithoutATerminal(t *testing.T) {
+	m := newMachineRoot(t)
+	if out := m.setup(1, "www", "https://www.example.org/", "--yes=false"); !strings.Contains(out, "+base           https://www.example.org/\n") ||
+		!strings.Contains(out, "rdfgen setup: nothing was written: there is no terminal") || m.read("etc/parley.conf") != "" {
+		t.Errorf("%s\n%s", out, m.read("etc/parley.conf"))
+	}
+}
+
 // Without paths of its own, nginx -t would give the directories of this machine's nginx to another user.
 const nginxConf = "error_log DIR/error.log;\npid DIR/pid;\nevents {}\nhttp {\n\taccess_log off;\n" +
 	"\tclient_body_temp_path DIR/b;\n\tproxy_temp_path DIR/p;\n\tfastcgi_temp_path DIR/f;\n\tuwsgi_temp_path DIR/u;\n\tscgi_temp_path DIR/s;\n" +
@@ -356,14 +365,14 @@ func TestSetupWritesUnit(t *testing.T) {
 
 func TestSetupWithOtherWebServers(t *testing.T) {
 	for file, want := range map[string]string{
-		"etc/apache2/apache2.conf": "ProxyPass /docs/parley/            http://127.0.0.1:8639/docs/parley/ upgrade=websocket",
-		"etc/caddy/Caddyfile":      "reverse_proxy @parley 127.0.0.1:8639",
-		"etc/nothing":              "location = /docs/.well-known/parley {",
+		"etc/apache2/apache2.conf": `ProxyPass "/my docs/parley/"            "http://127.0.0.1:8639/my docs/parley/" upgrade=websocket`,
+		"etc/caddy/Caddyfile":      "path \"/my docs/robots.rdf\" \"/my docs/.well-known/parley\" \"/my docs/parley/*\"\n    reverse_proxy @parley 127.0.0.1:8639\n",
+		"etc/nothing":              "location = \"/my docs/.well-known/parley\" {",
 	} {
 		m := newMachineRoot(t)
 		m.write(file, "")
 		m.write("lib/systemd/system/parley-notifier.service", "")
-		if out := m.setup(0, "www", "https://www.example.org/docs/"); !strings.Contains(out, want) || !strings.Contains(out, "systemctl restart parley-notifier") || strings.Contains(out, "-s reload") {
+		if out := m.setup(0, "www", "https://www.example.org/my%20docs/"); !strings.Contains(out, want) || !strings.Contains(out, "systemctl restart parley-notifier") || strings.Contains(out, "-s reload") {
 			t.Errorf("%s: %s", file, out)
 		}
 	}

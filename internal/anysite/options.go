@@ -83,7 +83,7 @@ var values = map[string][]string{
 	"accept": {"**"}, "reject": {"**/page-3*"}, "reject-word": {"none", "login"}, "session-id": {"none", "sid"}, "static-ext": {"none"},
 	"dynamic-ext": {"none", "php"}, "log-ext": {"none", "zip"}, "budget": {"1000000", "0.1/page", "10000/page"}, "objective": {"fresh=1", "age=1"},
 	"strategy": {"batch-pagerank", "breadth-first", "larger-sites-first", "manifest-first", "partial-pagerank", "performance", "profit", "random"}, // historical ones need --history
-	"score":    {"depth=1"}, "exclude": {"page-4*"}, "mask": {"[0-9]+"}, "policy": {"priced", "thesis", "thesis:mirror"},
+	"score":    {"depth=1"}, "exclude": {"page-4*"}, "mask": {"[0-9]+"}, "policy": {"priced", "uniform", "proportional", "thesis", "thesis:mirror"},
 	"archive-share": {"0.1", "1"}, "max-file": {"50KB", "2MB"}, "max-page": {"50KB", "2MB"}, "max-pages": {"5", "1000", "2000"}, "per-site": {"5", "1000", "2000"}, "max-sites": {"1", "100", "200"},
 	"costs": {"requests", "bytes"}, "round": {"0", "1", "5"}, "max-depth": {"1", "30", "40"}, "max-warc": {"1KB", "1MB"}, "max-subscribers": {"1", "50"}, "per-address": {"1", "50"}, "in-flight": {"1", "100"}, "retention": {"10ms", "1h"},
 	"min-in-flight": {"1"}, "stop-after": {"300ms", "1h", "2h"}, "stop-pages": {"3", "1000", "2000"}, "stop-bytes": {"10KB", "1GB", "2GB"}, "heartbeat": {"1s", "50ms"}, "max-period": {"100ms", "1h"}, "min-period": {"10ms", "1s"},

@@ -224,6 +224,7 @@ func TestRobotsAndRedirectLimits(t *testing.T) {
 			}
 			return plain("User-agent: *\nDisallow: /sitemap")(r)
 		}, 2, "forbidden", "sitemap.xml"},
+		{"a robots.txt that cannot be fetched", "/sitemap.xml", func(*http.Request) (int, string, map[string]string) { return 503, "", nil }, 1, "robots-unreachable", "sitemap.xml"},
 		{"redirects without an end", "/map", func(r *http.Request) (int, string, map[string]string) {
 			if r.URL.Path == "/robots.txt" {
 				return 404, "", nil
@@ -255,6 +256,9 @@ func TestRobotsAndRedirectLimits(t *testing.T) {
 			}
 			if _, ok := has(r, c.rule); !ok || len(w.asked) > c.most {
 				t.Errorf("%s: %d requests, found %+v", c.what, len(w.asked), r.Findings)
+			}
+			if _, ok := has(r, "forbidden"); ok && c.rule != "forbidden" {
+				t.Errorf("%s: no rule forbids it, but found %+v", c.what, r.Findings)
 			}
 			for _, u := range w.asked {
 				if strings.Contains(u, c.never) {

@@ -111,6 +111,7 @@ func (a *fetcher) pause(ctx context.Context) error {
 type originRobots struct {
 	file *robots.File
 	got  bool // the response was 2xx
+	lost bool // it could not be fetched: everything counts as forbidden
 }
 
 // allowed reports whether robots.txt lets this program fetch a URL.
@@ -125,12 +126,16 @@ func (a *fetcher) robots(ctx context.Context, origin string) *originRobots {
 	}
 	url := origin + "/robots.txt"
 	r := &originRobots{}
+	unreachable := func(why string) {
+		a.violate("robots-unreachable", url, why)
+		r.lost = true
+	}
 	var code int
 	var rules []byte
 	for hop := 0; ; hop++ {
 		ans, body, err := a.get(ctx, askWait, url, nil)
 		if err != nil {
-			a.violate("robots-unreachable", origin+"/robots.txt", short(err.Error()))
+			unreachable(short(err.Error()))
 			break
 		}
 		code = ans.Status
@@ -145,7 +150,7 @@ func (a *fetcher) robots(ctx context.Context, origin string) *originRobots {
 		switch {
 		case err != nil:
 			code = 0
-			a.violate("robots-unreachable", url, short(err.Error()))
+			unreachable(short(err.Error()))
 		case 200 <= code && code < 300:
 			if name := challenge(ans.Header, text); name != "" {
 				a.violate("challenge", url, name)
@@ -154,7 +159,7 @@ func (a *fetcher) robots(ctx context.Context, origin string) *originRobots {
 			}
 			r.got, rules = true, text
 		case code >= 500 || code == 429:
-			a.violate("robots-unreachable", url, ans.Says())
+			unreachable(ans.Says())
 		}
 		break
 	}
@@ -187,7 +192,9 @@ func (x *run) fetch(ctx context.Context, url string, part bool) (*fetch.Answer, 
 	at := url
 	for hop := 0; ; hop++ {
 		if !isRobots(at) {
-			if r := x.fetcher.robots(ctx, protocol.Origin(at)); !x.fetcher.allowed(r, at) {
+			if r := x.fetcher.robots(ctx, protocol.Origin(at)); !x.fetcher.allowed(r, at) && !part && r.lost {
+				return nil, nil // which is recorded
+			} else if !x.fetcher.allowed(r, at) {
 				return fail("forbidden", at)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/peterbourgon/ff/v3"
+	"golang.org/x/net/idna"
 )
 
 // The exit codes of all commands. A command states any other in its help.
@@ -47,7 +49,7 @@ func (o *options) setFromEnv() (err error) {
 				continue
 			}
 			if err = o.fs.Set(f.Name, value); err != nil {
-				err = Misusef("%s=%s: %w", envName(f.Name), value, err)
+				err = Misusef("%s=%s: %w", envName(f.Name), value, plain(f, err))
 			}
 		}
 	})
@@ -239,13 +241,16 @@ func (c *Command) read(p *options, args []string, site string) (rest []string, e
 	case err != nil && c.Run == nil:
 		return nil, Misusef("%s; options follow the command, which is one of %s", explain(p.fs, err), strings.Join(c.names(), ", "))
 	case err != nil:
-		return nil, Misusef("%s", explain(p.fs, err))
+		return nil, Misusef("%s", explain(p.fs, err, c.File.Foreign...))
 	case p.version, p.list, p.helpAll:
 		return nil, nil
 	case c.Run == nil && len(rest) > 0:
 		return nil, Misusef("unknown command %s%s", rest[0], didYouMean("", rest[0], slices.Values(c.names())))
 	case c.Run == nil:
 		return nil, Misusef("missing command: want one of %s", strings.Join(c.names(), ", "))
+	}
+	for i, arg := range rest {
+		rest[i] = ASCIIHost(arg)
 	}
 	want := slices.DeleteFunc(slices.Clone(c.Args), func(name string) bool { return name == "..." || strings.HasPrefix(name, "--") })
 	for _, last := range c.Args[len(want):] {
@@ -359,13 +364,40 @@ func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// explain describes an error in the command line, with options in our notation.
-func explain(fs *flag.FlagSet, err error) string {
+// plain returns the error of a value that is no number, or neither true nor false.
+func plain(f *flag.Flag, err error) error {
+	switch kindOf(f) {
+	case "bool":
+		return errors.New("want true or false")
+	case "int", "float64":
+		return errors.New("want a number")
+	}
+	return err
+}
+
+// explain describes an error in the command line, with options in our notation. Foreign options are those of other programs.
+func explain(fs *flag.FlagSet, err error, foreign ...string) string {
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		name = strings.TrimPrefix(name, "-")
+		if slices.Contains(foreign, name) {
+			return fmt.Sprintf("unknown option --%s, which another program has that reads the same configuration file", name)
+		}
 		return fmt.Sprintf("unknown option --%s%s", name, didYouMean("--", name, optionNames(fs)))
 	}
 	return strings.NewReplacer(" --", " --", " -", " --").Replace(err.Error())
+}
+
+// ASCIIHost returns a URL with its internationalized host as the DNS has it (xn--...), and any other text as it is.
+func ASCIIHost(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return text
+	}
+	name := u.Hostname()
+	if host, err := idna.Lookup.ToASCII(name); err == nil && !strings.EqualFold(host, name) {
+		return strings.Replace(text, name, host, 1)
+	}
+	return text
 }
 
 func (c *Command) names() (names []string) {

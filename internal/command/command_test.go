@@ -101,6 +101,15 @@ func TestOptions(t *testing.T) {
 	if c.code != 0 || !c.keep || !slices.Equal(c.args, []string{"https://a.example/"}) || !strings.Contains(c.stderr, `"msg":"an info","n":1,"every":"1h30m"`) {
 		t.Errorf("%+v", c)
 	}
+	for typed, want := range map[string]string{
+		"https://bücher.example:8080/ü?bücher": "https://xn--bcher-kva.example:8080/ü?bücher",
+		"http://WWW.Example.org/":              "http://WWW.Example.org/",
+		"bücher.html":                          "bücher.html",
+	} {
+		if c = called(nil, "follow", typed); c.code != 0 || !slices.Equal(c.args, []string{want}) {
+			t.Errorf("the argument %s is %q, exit code %d: %s", typed, c.args, c.code, c.stderr)
+		}
+	}
 	if c = called(nil, "follow", "--", "--keep"); c.code != 0 || c.keep || !slices.Equal(c.args, []string{"--keep"}) {
 		t.Errorf("after --: %+v", c)
 	}

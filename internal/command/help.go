@@ -78,12 +78,16 @@ func (c *Command) list(env *Env, fs *flag.FlagSet) error {
 		if f.Name == listOption || f.Name == "version" || f.Name == "help-all" {
 			return
 		}
-		kind := strings.TrimSuffix(fmt.Sprintf("%T", f.Value), "Value")
-		kind = strings.ToLower(kind[strings.LastIndexByte(kind, '.')+1:])
 		value, usage := flag.UnquoteUsage(f)
-		table = append(table, Option{f.Name, kind, value, f.DefValue, usage})
+		table = append(table, Option{f.Name, kindOf(f), value, f.DefValue, usage})
 	})
 	return env.PrintJSON(table)
+}
+
+// kindOf returns the kind of an option, as in [Option].
+func kindOf(f *flag.Flag) string {
+	kind := strings.TrimSuffix(fmt.Sprintf("%T", f.Value), "Value")
+	return strings.ToLower(kind[strings.LastIndexByte(kind, '.')+1:])
 }
 
 // describe returns the help text of an option, with its default.

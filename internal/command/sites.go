@@ -160,6 +160,8 @@ func (c *Command) configParser(o *options, site string) ff.ConfigFileParser {
 			switch {
 			case f == nil && (slices.Contains(c.File.Foreign, name) || slices.Contains(c.File.Foreign, "*")):
 				return nil
+			case name[0] == '[':
+				return fmt.Errorf("%s: the name of a section has up to 100 letters, digits, dots, dashes and underscores: [www.example.org]", where)
 			case f == nil:
 				return fmt.Errorf("%s: unknown option %q%s", where, name, didYouMean("", name, slices.Values(append(slices.Collect(optionNames(o.fs)), c.File.Foreign...))))
 			case first[name] > 0 && !isRepeatable(f):
@@ -172,7 +174,7 @@ func (c *Command) configParser(o *options, site string) ff.ConfigFileParser {
 			first[name] = number
 			o.places[name] = where
 			if err := set(name, value); err != nil {
-				return fmt.Errorf("%s: %s %s: %w", where, name, value, cmp.Or(errors.Unwrap(err), err))
+				return fmt.Errorf("%s: %s %s: %w", where, name, value, plain(f, cmp.Or(errors.Unwrap(err), err)))
 			}
 			return nil
 		})

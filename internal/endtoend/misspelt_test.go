@@ -92,3 +92,40 @@ func TestMisspeltOptions(t *testing.T) {
 		t.Errorf("%d of %d misspelt options are answered with others", others, tries)
 	}
 }
+
+// A value that cannot be right is answered once, with the file, the line and the option, and with what is wanted.
+func TestMistakenValues(t *testing.T) {
+	dir := t.TempDir()
+	file, docroot := filepath.Join(dir, "parley.conf"), filepath.Join(dir, "html")
+	if err := os.Mkdir(docroot, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	site := "base https://www.example.org/\ndocroot " + docroot + "\nstate " + filepath.Join(dir, "state") + "\n"
+	for _, c := range []struct {
+		command, text, want string
+		code                int
+	}{
+		{"rdfgen", "base www.example.org\n", "FILE:1: base www.example.org: want a URL such as https://www.example.org/", 2},
+		{"rdfgen --dry-run", "base https://www.example.org/\ndocroot \"" + docroot + "\"\n", "FILE:2: docroot: ", 1},
+		{"notifier", "base https://www.example.org/\ndocroot " + docroot + "x\n", "FILE:2: docroot: ", 1},
+		{"notifier", site + "listen 8639\n", "FILE:4: listen: ", 1},
+		{"notifier", site + "listen 127.0.0.1:0\nadmin 8640\n", "FILE:5: admin: ", 1},
+		{"notifier", site + "indexnow bng\n", "FILE:4: indexnow: engine \"bng\": want one of bing, ", 2},
+		{"rdfgen", site + "title x\nindexnow bng\n", "FILE:5: indexnow: engine \"bng\": want one of bing, ", 1},
+		{"rdfgen", site + "indexnow bing\nindexnow-key ?\n", "FILE:5: indexnow-key: want 8 to 128 letters", 1},
+		{"rdfgen", site + "webhook hooks.example.net\n", "FILE:4: webhook: url \"hooks.example.net\": want http", 2},
+		{"rdfgen", site + "heal maybe\n", "FILE:4: heal maybe: want true or false\n", 2},
+		{"rdfgen", site + "feed-entries many\n", "FILE:4: feed-entries many: want a number\n", 2},
+		{"rdfgen", "[my site]\n" + site, "FILE:1: the name of a section has ", 2},
+		{"rdfgen --preset high", site, "unknown option --preset, which another program has", 2},
+		{"crawler crawl http://127.0.0.1:9/", "into " + docroot + "\nadmin-token tokens\n", "FILE:2: admin-token tokens: it needs --admin\n", 2},
+	} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		words := append(strings.Fields(c.command), "--config", file)
+		if said, code := run(t, words[0], words[1:]...); code != c.code || !strings.Contains(said, strings.Replace(c.want, "FILE", file, 1)) || strings.Count(said, "want") > 2 {
+			t.Errorf("%s with\n%s: exit code %d, not %d; it does not say %q but %s", c.command, c.text, code, c.code, c.want, said)
+		}
+	}
+}

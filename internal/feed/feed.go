@@ -49,9 +49,8 @@ type Entry struct {
 	ID string // empty: the URL
 }
 
-// The media types of the three forms.
+// The media types of RSS and Atom.
 const (
-	TypeRSS  = "application/rss+xml"
-	TypeAtom = "application/atom+xml"
-	TypeJSON = "application/feed+json"
+	typeRSS  = "application/rss+xml"
+	typeAtom = "application/atom+xml"
 )

@@ -24,7 +24,7 @@ func WriteRSS(w io.Writer, f Feed) error {
 	x.element("description", markup(f.Description))
 	x.date("lastBuildDate", f.Updated, rfc822)
 	if f.Self != "" {
-		x.link("atom:link", "self", TypeRSS, f.Self)
+		x.link("atom:link", "self", typeRSS, f.Self)
 	}
 	if f.Hub != "" {
 		x.link("atom:link", "hub", "", f.Hub)
@@ -69,7 +69,7 @@ func WriteAtom(w io.Writer, f Feed) error {
 	x.raw("</author>\n")
 	x.link("link", "alternate", "", f.Home)
 	if f.Self != "" {
-		x.link("link", "self", TypeAtom, f.Self)
+		x.link("link", "self", typeAtom, f.Self)
 	}
 	if f.Hub != "" {
 		x.link("link", "hub", "", f.Hub)

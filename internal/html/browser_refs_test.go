@@ -18,7 +18,8 @@ func FuzzAsBrowser(f *testing.F) {
 		s.Scan([]byte("<p>" + ref))
 		ref = strings.TrimFunc(ref, func(r rune) bool { return r <= ' ' }) // as the Scanner does
 		in := []byte(ref)
-		b := urlref.NewBase(at)
+		var b urlref.Base
+		b.Reset(at)
 		url, ok := b.Resolve(nil, s.AsBrowser(at, in))
 		if string(in) != ref {
 			t.Fatalf("%q was changed to %q", ref, in)

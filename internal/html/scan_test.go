@@ -252,7 +252,8 @@ func agree(page []byte) error {
 	if s.Head.Base == nil || err != nil {
 		base = at
 	}
-	b := urlref.NewBase(base)
+	var b urlref.Base
+	b.Reset(base)
 	own := map[string]bool{}
 	for _, r := range s.Refs.List {
 		if u, ok := b.Resolve(nil, r.URL); ok {

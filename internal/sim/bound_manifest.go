@@ -16,7 +16,6 @@ import (
 // worth n V (1 - e^-(D gap)) - n h + W (1 - e^-(D last)), which is greatest where D last = D gap - ln(V/W).
 type listed struct {
 	pages    []polled
-	timer    float64 // interval of its polls, 0 if the price decides
 	named    bool    // its pages are visited when they are named, never between two polls
 	manifest float64 // cost of a poll
 	entry    float64 // of one entry, which a delta manifest has for every change
@@ -146,9 +145,6 @@ func (p *pricedPage) alone() float64 {
 
 // interval is the best interval of polls at a price, +Inf if none is worth it.
 func (l *listed) interval(pages []pricedPage, price float64) float64 {
-	if l.timer > 0 {
-		return l.timer
-	}
 	const step, longest = 1.3, 1e5
 	first := l.intervalOfNamed(pages, price)
 	if math.IsInf(first, 1) || l.named {

@@ -61,7 +61,8 @@ func (e *engine) simulate(ctx context.Context) error {
 		e.now = max(e.now, min(next, e.world.next(), e.replan, e.run.Days))
 	}
 	for i := range e.world.copies {
-		e.wrong(i, e.world.copies[i].fetched(e.run.Days), e.run.Days)
+		wrong, _ := e.world.copies[i].fetched(e.run.Days)
+		e.wrong(i, wrong, e.run.Days)
 	}
 	return nil
 }
@@ -135,11 +136,11 @@ func (e *engine) turn(i int) {
 // visit fetches a page. An unplanned visit is not deducted from the budget, but counts as spent.
 func (e *engine) visit(i int, planned bool) {
 	is, copied := &e.world.Pages[i], &e.world.copies[i]
-	wrong := copied.fetched(e.now)
+	wrong, trifling := copied.fetched(e.now)
 	e.wrong(i, wrong, e.now)
-	x := Event{Kind: Visited, Page: i, Site: is.Site, Changed: wrong <= e.now, Cost: e.budget.costs.Header}
+	x := Event{Kind: Visited, Page: i, Site: is.Site, Changed: wrong <= e.now, Trifling: trifling, Cost: e.budget.costs.Header}
 	bytes := headerSize
-	if x.Changed {
+	if x.Changed || trifling {
 		x.Cost += e.budget.costs.Body * is.units()
 		bytes += is.units() * pageSize
 	}

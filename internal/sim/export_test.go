@@ -7,8 +7,8 @@ var OpenTrace = openTrace
 var ReadTrace = readTrace
 
 func (x *World) Check() error { return x.check() }
-func (x *World) Some(share float64, most bool, speak Site, seed uint64) *World {
-	return x.some(share, most, speak, seed)
+func (x *World) MostImportant(share float64, speak Site) *World {
+	return x.some(share, byWeight, speak, 1)
 }
 
 // Changes returns the number of changes a day, of all pages.

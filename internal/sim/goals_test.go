@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
@@ -89,6 +90,40 @@ func TestPeriodicVisitsAreSpread(t *testing.T) {
 			if f, _ := table.Between(100, 300); r.Policy == name && math.Abs(f-r.Cells[0].Fresh) > .003 {
 				t.Errorf("%s: freshness %.4f, by the formula %.4f", name, f, r.Cells[0].Fresh)
 			}
+		}
+	}
+}
+
+// TestRulesOfTheCrawlerReachTheFormula: the crawler's own rules, which know nothing at first, get what the closed formula says of
+// them. Estimates of rates differ less than the rates do, so the learned rule is between the two of known rates.
+func TestRulesOfTheCrawlerReachTheFormula(t *testing.T) {
+	long(t)
+	w := world(gamma, 1000, 20)
+	const budget, days = .1, 300
+	formula := map[string]float64{}
+	for _, r := range sim.Paper(w, budget) {
+		formula[r.Policy] = r.Cells[0].Fresh
+	}
+	for _, c := range []struct {
+		name, row string
+		more      float64
+	}{{"uniform-learned", "uniform", .005}, {"proportional-learned", "proportional to rate", .03}} {
+		name, want := c.name, formula[c.row]
+		visits := make([]int, len(w.Pages))
+		run := sim.Run{World: w, Policy: sim.MustPolicy(name), Budget: budget, Days: days, Seed: 1, Watch: func(e sim.Event) {
+			if e.Kind == sim.Visited && e.At >= 100 {
+				visits[e.Page]++
+			}
+		}}
+		table := run.Keep()
+		got := simulate(t, run)
+		f, _ := table.Between(100, days)
+		t.Logf("%s: freshness %.4f, by the formula %.4f; spent %.4f", name, f, want, got.Spend)
+		if f < want-.005 || f > want+c.more {
+			t.Errorf("%s: freshness %.4f, by the formula %.4f", name, f, want)
+		}
+		if name == "uniform-learned" && slices.Max(visits)-slices.Min(visits) > 2 {
+			t.Errorf("between %d and %d visits to a page", slices.Min(visits), slices.Max(visits))
 		}
 	}
 }

@@ -49,6 +49,7 @@ type copied struct {
 	changer
 	wrong  float64 // time since which the copy is wrong, +Inf if it is right
 	newest float64 // time of the newest change; 0: that of the start
+	trifle bool    // it lacks a trifling change
 }
 
 // A living world is a world during a run: its pages change, and its sites announce changes. It keeps which of
@@ -75,7 +76,7 @@ func newLiving(w *World, seed uint64, channels Listening) *living {
 		l.copies[i] = copied{changer: newChanger(seed, i, &w.Pages[i]), wrong: math.Inf(1)}
 		if site := l.site(i); channels.hears(site) || channels.polls(site) {
 			l.change(i)
-			l.lie(i, 0)
+			l.lie(i, site.Floods)
 		}
 	}
 	return l
@@ -129,9 +130,7 @@ func (l *living) hear(now float64) (x notice, ok bool) {
 				continue
 			}
 		case lies:
-			if site.unsaid(i, x.at) {
-				continue
-			}
+			l.copies[i].trifle = site.Trifling
 			l.lie(i, x.at)
 		}
 		if site.Push {
@@ -170,11 +169,13 @@ func (c *copied) until(now float64) {
 	}
 }
 
-// fetched makes the copy right, and returns since when it was wrong, +Inf if it was not.
-func (c *copied) fetched(now float64) (wrong float64) {
+// fetched makes the copy right, and returns since when it was wrong, +Inf if it was not, and whether it lacked no more than
+// a trifling change.
+func (c *copied) fetched(now float64) (wrong float64, trifling bool) {
 	c.until(now)
-	wrong, c.wrong = c.wrong, math.Inf(1)
-	return wrong
+	wrong, trifling = c.wrong, c.trifle && c.wrong > now
+	c.wrong, c.trifle = math.Inf(1), false
+	return wrong, trifling
 }
 
 // A notice is a future notice, or a future change of a page on a site that speaks.

@@ -6,15 +6,15 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
-// A PaperRow is the result of one policy in one web, at several budgets.
-type PaperRow struct {
+// A paperResult is the result of one policy in one web, at several budgets.
+type paperResult struct {
 	Policy string
 	Bound  bool // an upper bound, not a policy
-	Cells  []PaperCell
+	Cells  []paperCell
 }
 
-// A PaperCell is a weighted freshness, and a weighted age in days.
-type PaperCell struct{ Budget, Fresh, Age float64 }
+// A paperCell is a weighted freshness, and a weighted age in days.
+type paperCell struct{ Budget, Fresh, Age float64 }
 
 // PaperBudgets are those of the tables, in requests of each page a day.
 func PaperBudgets() []float64 { return []float64{.05, .1, .2, .5} }
@@ -23,16 +23,16 @@ func PaperBudgets() []float64 { return []float64{.05, .1, .2, .5} }
 type paperRow struct {
 	name  string
 	bound bool
-	cell  func(budget float64) PaperCell
+	cell  func(budget float64) paperCell
 }
 
 // paperTable computes a table. Without budgets it uses PaperBudgets.
-func paperTable(rows []paperRow, budgets []float64) (table []PaperRow) {
+func paperTable(rows []paperRow, budgets []float64) (table []paperResult) {
 	if len(budgets) == 0 {
 		budgets = PaperBudgets()
 	}
 	for _, r := range rows {
-		row := PaperRow{Policy: r.name, Bound: r.bound}
+		row := paperResult{Policy: r.name, Bound: r.bound}
 		for _, b := range budgets {
 			row.Cells = append(row.Cells, r.cell(b))
 		}
@@ -43,14 +43,14 @@ func paperTable(rows []paperRow, budgets []float64) (table []PaperRow) {
 
 // Paper computes the table of all periodic policies at known rates, in closed form: no run is needed. Ages
 // are as in a Bound. Without budgets it uses PaperBudgets.
-func Paper(w *World, budgets ...float64) []PaperRow {
+func Paper(w *World, budgets ...float64) []paperResult {
 	freshness, harmonic, age := fresh.Objective{Fresh: 1}, fresh.Objective{Harmonic: 1}, fresh.Objective{Age: 1}
 	equal := w.equallyImportant()
 	return paperTable([]paperRow{
 		{"uniform", false, w.byShare(evenly)},
 		{"proportional to rate", false, w.byShare(byRate)},
 		{"proportional to importance", false, w.byShare(byWeight)},
-		{"CGM optimum, unweighted", false, func(b float64) PaperCell {
+		{"CGM optimum, unweighted", false, func(b float64) paperCell {
 			price := PollBound(equal, freshness, Costs{}, b).Price
 			return w.periodic(b, func(i int) float64 { return byRequest(&equal.Pages[i]).interval(price) })
 		}},
@@ -70,33 +70,33 @@ func Paper(w *World, budgets ...float64) []PaperRow {
 
 // PaperManifests computes the table of manifests: at fixed intervals, and priced. A cell whose budget the
 // manifests alone exceed is NaN.
-func PaperManifests(w *World, budgets ...float64) []PaperRow {
+func PaperManifests(w *World, budgets ...float64) []paperResult {
 	w = w.All(Site{Manifest: true})
 	freshness := fresh.Objective{Fresh: 1}
 	return paperTable([]paperRow{
 		{"poll bound", true, w.bound(freshness, PollBound)},
 		{"manifest 1 d fixed", false, w.timed(1)},
 		{"manifest 6 h fixed", false, w.timed(.25)},
-		{"manifest, priced", false, func(b float64) PaperCell {
+		{"manifest, priced", false, func(b float64) paperCell {
 			parts, lists := webParts(w, freshness, Costs{Header: 1, Manifest: 1}, Listening{Manifest: true})
 			for _, l := range lists {
 				l.named = true
 			}
 			_, sum := solve(parts, b*float64(len(w.Pages)))
-			return PaperCell{b, sum.fresh, sum.age}
+			return paperCell{b, sum.fresh, sum.age}
 		}},
-		{"manifest or polls = bound", true, func(b float64) PaperCell {
+		{"manifest or polls = bound", true, func(b float64) paperCell {
 			bound := ManifestBound(w, Costs{}, b)
-			return PaperCell{b, bound.Fresh, bound.Age}
+			return paperCell{b, bound.Fresh, bound.Age}
 		}},
 		{"push bound", true, w.bound(freshness, PushBound)},
 	}, budgets)
 }
 
-func (w *World) bound(o fresh.Objective, of func(*World, fresh.Objective, Costs, float64) Bound) func(float64) PaperCell {
-	return func(b float64) PaperCell {
+func (w *World) bound(o fresh.Objective, of func(*World, fresh.Objective, Costs, float64) Bound) func(float64) paperCell {
+	return func(b float64) paperCell {
 		bound := of(w, o, Costs{}, b)
-		return PaperCell{b, bound.Fresh, bound.Age}
+		return paperCell{b, bound.Fresh, bound.Age}
 	}
 }
 
@@ -111,17 +111,17 @@ func (w *World) equallyImportant() *World {
 func byRequest(p *Page) *polled { return newPolled(p, fresh.Objective{Fresh: 1}, Costs{Header: 1}) }
 
 // periodic is the outcome of visits at intervals.
-func (w *World) periodic(budget float64, interval func(page int) float64) PaperCell {
+func (w *World) periodic(budget float64, interval func(page int) float64) paperCell {
 	var sum outcome
 	for i := range w.Pages {
 		sum.add(1, byRequest(&w.Pages[i]).every(interval(i)))
 	}
-	return PaperCell{budget, sum.fresh, sum.age}
+	return paperCell{budget, sum.fresh, sum.age}
 }
 
 // byShare gives every page its share of the visits.
-func (w *World) byShare(share func(*Page) float64) func(float64) PaperCell {
-	return func(budget float64) PaperCell {
+func (w *World) byShare(share func(*Page) float64) func(float64) paperCell {
+	return func(budget float64) paperCell {
 		every := w.intervals(budget, share)
 		return w.periodic(budget, func(i int) float64 { return every[i] })
 	}
@@ -141,8 +141,8 @@ func (w *World) intervals(budget float64, share func(*Page) float64) []float64 {
 }
 
 // byPrice visits every page at the interval that a price gives it.
-func (w *World) byPrice(interval func(p *Page, price float64) float64) func(float64) PaperCell {
-	return func(budget float64) PaperCell {
+func (w *World) byPrice(interval func(p *Page, price float64) float64) func(float64) paperCell {
+	return func(budget float64) paperCell {
 		of := func(i int, price float64) float64 { return interval(&w.Pages[i], price) }
 		price := priceOf(len(w.Pages), budget, of)
 		return w.periodic(budget, func(i int) float64 { return of(i, price) })
@@ -177,18 +177,18 @@ func profitInterval(p *Page, threshold, shortest float64) float64 {
 
 // timed polls all manifests at an interval, and fetches the pages that they name by gain, as far as the
 // budget goes.
-func (w *World) timed(interval float64) func(float64) PaperCell {
-	return func(budget float64) PaperCell {
+func (w *World) timed(interval float64) func(float64) paperCell {
+	return func(budget float64) paperCell {
 		left := budget*float64(len(w.Pages)) - float64(len(w.Sites))/interval
 		if left < 0 {
-			return PaperCell{budget, math.NaN(), math.NaN()}
+			return paperCell{budget, math.NaN(), math.NaN()}
 		}
 		var parts []part
 		for i := range w.Pages {
 			parts = append(parts, &named{polled: *byRequest(&w.Pages[i]), interval: interval})
 		}
 		_, sum := solve(parts, left)
-		return PaperCell{budget, sum.fresh, sum.age}
+		return paperCell{budget, sum.fresh, sum.age}
 	}
 }
 

@@ -33,11 +33,11 @@ func newRule(r *Run, v *view, b *budget) rule {
 		w = w.before(r.From)
 	}
 	switch r.Policy.Rule {
-	case Uniform:
+	case uniform:
 		return fixed{every: w.intervals(r.Budget, evenly)}
-	case Proportional:
+	case proportional:
 		return fixed{every: w.intervals(r.Budget, byRate)}
-	case Importance:
+	case byImportance:
 		return fixed{every: w.intervals(r.Budget, byWeight)}
 	case Thesis:
 		return &thesis{planned: priced, run: r, view: v}
@@ -45,15 +45,22 @@ func newRule(r *Run, v *view, b *budget) rule {
 		if r.Policy.Known {
 			return &oracle{planned: priced, world: w, policy: &r.Policy, shapes: shapes{}}
 		}
-		return &learning{planned: priced, view: v,
-			priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget, Audit: fresh.AuditShare}}
-	case PointEstimate:
+		l := &learning{planned: priced, view: v, priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}
+		if l.priced.Objective.Rule == "" {
+			l.priced.Audit = fresh.AuditShare
+		}
+		return l
+	case pointEstimate:
 		return &plugged{planned: priced, world: w, view: v, objective: plain(r.Policy.Objective)}
-	case Trusting:
+	case foreseeing:
+		if w.expected != nil {
+			return &expecting{planned: priced, run: r}
+		}
+	case oldestNotice:
 		return trusting{rank: func(_ int, p *fresh.Page) float64 { return -daysAt(p.Heard.Noticed) }}
-	case TrustingWeight:
+	case mostImportant:
 		return trusting{rank: func(_ int, p *fresh.Page) float64 { return p.Importance }}
-	case TrustingGain:
+	case highestGain:
 		return trusting{rank: func(i int, _ *fresh.Page) float64 { return w.Pages[i].Weight / w.Pages[i].Rate }}
 	}
 	return nil

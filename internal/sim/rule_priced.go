@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/poll"
 )
 
 // again is the number of days until the next plan: learning as much again about pages takes as long as it
@@ -80,11 +81,6 @@ type oracle struct {
 
 func (r *oracle) plan(float64) float64 {
 	parts, lists := webParts(r.world, plain(r.policy.Objective), r.budget.costs, r.policy.listening())
-	for _, l := range lists {
-		if l != nil {
-			l.timer, l.named = r.policy.Timer, r.policy.Timer > 0
-		}
-	}
 	r.base, _ = solve(parts, r.budget.Rate)
 	r.base *= 1 - 1e-6 // where the spending jumps, that is the price after it: what is told waits for the budget
 	r.every, r.gaps = make([]float64, len(lists)), make([]float64, len(r.world.Pages))
@@ -92,7 +88,7 @@ func (r *oracle) plan(float64) float64 {
 		r.every[s] = math.Inf(1)
 		if l := lists[s]; l != nil {
 			priced := l.priced(r.base)
-			if r.every[s] = l.interval(priced, r.base); !l.named && !math.IsInf(r.every[s], 1) {
+			if r.every[s] = l.interval(priced, r.base); !math.IsInf(r.every[s], 1) {
 				r.every[s] = l.affordable(priced, r.every[s], r.budget)
 			}
 			for i, page := range pages {
@@ -222,7 +218,7 @@ type learning struct {
 // plan passes over every page once, as the crawler does.
 func (r *learning) plan(now float64) float64 {
 	v := r.view
-	pass := fresh.Planning{Priced: r.priced, Budget: r.budget.Rate, Pages: len(v.pages)}
+	pass := fresh.Planning{Priced: r.priced, Budget: r.budget.Rate, Pages: len(v.pages), Outdated: v.policy.Outdated}
 	v.manifests = fresh.Manifests{}
 	for i := range v.sites {
 		if s := &v.sites[i]; s.polled {
@@ -250,14 +246,26 @@ func (r *learning) plan(now float64) float64 {
 	for i, planning := range r.sites {
 		s := &v.sites[i]
 		s.Prior, s.Manifest.Planned, s.Manifest.Every = planning.Prior(), false, 0
-		if every := planning.Every(made.Price); !math.IsInf(every, 1) {
+		if every := r.every(i, made.Price); !math.IsInf(every, 1) {
 			s.Manifest.Planned, s.Manifest.Every = true, time.Duration(every*float64(day))
 		}
 	}
 	return again(now)
 }
 
-func (r *learning) interval(s int) float64 { return r.sites[s].Every(r.price()) }
+func (r *learning) interval(s int) float64 { return r.every(s, r.price()) }
+
+// every is the interval between two polls of a site's manifest at a price.
+func (r *learning) every(s int, price float64) float64 {
+	rule := r.view.policy.Polls
+	if rule == nil {
+		return r.sites[s].Every(price)
+	}
+	site := &r.view.sites[s]
+	src := poll.Source{Record: &site.polls, Weight: 1 + r.view.policy.Subscribers*site.importance}
+	next := poll.Schedule{Policy: rule}.Next(&src, price, site.Manifest.Read)
+	return max(0, daysAt(next)-daysAt(site.Manifest.Read))
+}
 
 // at is the policy at a price.
 func (r *learning) at(price float64) *fresh.Priced {

@@ -29,20 +29,21 @@ type Run struct {
 
 // An Event is something that happened in a run.
 type Event struct {
-	At      float64 // days
-	Kind    EventKind
-	Page    int  // index in World.Pages; -1 for a manifest
-	Site    int  // index in World.Sites
-	Changed bool // a visit found a change
-	Cost    float64
+	At       float64 // days
+	Kind     eventKind
+	Page     int  // index in World.Pages; -1 for a manifest
+	Site     int  // index in World.Sites
+	Changed  bool // a visit found a change
+	Trifling bool // it found no more than a trifling one
+	Cost     float64
 }
 
-// An EventKind says what happened.
-type EventKind uint8
+// An eventKind says what happened.
+type eventKind uint8
 
 // The kinds of events.
 const (
-	Visited EventKind = iota
+	Visited eventKind = iota
 	Polled            // a manifest
 	Told              // a notice came, or a manifest named the page
 	Planned           // a new price

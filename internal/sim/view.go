@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/poll"
 )
 
 // A view is the crawler's knowledge of a world. Only visits, notices and manifests change it, through the
@@ -19,8 +20,11 @@ type view struct {
 type site struct {
 	fresh.Site
 	pages  []int32
-	polled bool    // it has a manifest, and the crawler polls it
+	polled bool // it has a manifest, and the crawler polls it
+	polls  poll.Record
 	unsure []int32 // pages that visits found changed, and that the next manifest may name
+
+	importance float64 // relative to the mean of all sites
 }
 
 func newView(r *Run) *view {
@@ -28,11 +32,12 @@ func newView(r *Run) *view {
 	v := &view{policy: &r.Policy, pages: make([]fresh.Page, len(w.Pages)), sites: make([]site, len(w.Sites))}
 	for s, pages := range w.bySite() {
 		is, x := &w.Sites[s], &v.sites[s]
-		*x = site{pages: pages, polled: channels.polls(is)}
+		*x = site{pages: pages, polled: channels.polls(is), polls: poll.Record{Training: poll.NewTraining(s)}}
 		x.Tells = channels.hears(is)
 		x.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle assumes
 		for _, i := range pages {
 			is := &w.Pages[i]
+			x.importance += is.Weight * float64(len(w.Sites))
 			v.pages[i] = fresh.Page{History: fresh.History{}.Visit(start, false, time.Time{}),
 				Importance: is.Weight, Length: int64(is.Bytes), Site: &x.Site, Listed: x.polled, Directory: uint8(int(i) % len(w.Sites[s].Unsaid))}
 		}
@@ -94,6 +99,9 @@ func (v *view) told(x notice, now float64) bool {
 // read records that the manifest of a site was read, and which pages it named.
 func (v *view) read(s *site, now float64, named map[int32]int) {
 	s.Manifest.Read = clock(now)
+	if v.policy.Polls != nil {
+		s.polls = s.polls.Poll(poll.Poll{At: clock(now), New: len(named)})
+	}
 	for _, i := range s.unsure {
 		if _, ok := named[i]; !ok {
 			v.manifests.Missed(&s.Site)

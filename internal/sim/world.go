@@ -12,6 +12,8 @@ type World struct {
 	Name  string
 	Sites []Site
 	Pages []Page
+
+	expected []expectations // of each page of Web.Structured: what its Trace was drawn from, and all that can be foreseen of it
 }
 
 // A Site is the way in which a site tells of its changes. The zero value is silent.
@@ -26,14 +28,18 @@ type Site struct {
 	// random, in proportion to how often the pages change.
 	Recall, Precision float64
 
-	Lag   float64 // from a change to its notice, in days
-	Flood float64 // false notices per page and day
+	Lag    float64 // from a change to its notice, in days
+	Flood  float64 // false notices per page and day
+	Floods float64 // day from which it sends them; the false notices by Precision, too
 
-	// Unsaid are the days from which it announces nothing of the pages of each directory; 0 means never. Pages are in the directories in turn.
+	// Trifling: the false notices are of changes of less than 1 % of a page's main text, which a visit finds.
+	Trifling bool
+
+	// Unsaid are the days from which it announces no changes of the pages of each directory; 0 means never. Pages are in the directories in turn.
 	Unsaid [7]float64
 }
 
-// unsaid reports whether a site announces nothing of page i at a time.
+// unsaid reports whether a site announces no changes of page i at a time.
 func (s *Site) unsaid(i int, at float64) bool {
 	from := s.Unsaid[i%len(s.Unsaid)]
 	return from > 0 && at >= from

@@ -23,7 +23,8 @@ type Web struct {
 
 	Rho   float64 // correlation of rate and importance: of the normal variables of which both are functions, -1..1
 	Pages int     // 0 means 10,000
-	Sites int     // 0 means 100; their sizes are Zipf's
+	Sites int     // 0 means 100
+	Skew  float64 // of their sizes: the r-th largest is in proportion to r^-Skew; 0 means 1, Zipf's law
 	Seed  uint64  // 0 means the seed of the printed tables
 }
 
@@ -82,6 +83,9 @@ func (w Web) withDefaults() Web {
 		w.Sites = 100
 	}
 	w.Sites = min(w.Sites, w.Pages)
+	if !(w.Skew > 0) {
+		w.Skew = 1
+	}
 	if w.Seed == 0 {
 		w.Seed = printedSeed(w.Rates)
 	}
@@ -133,21 +137,21 @@ func (w Web) World() *World {
 		world.Pages[i].Weight = math.Pow(float64(rank)+1, -exponent)
 	}
 	world.Normalize()
-	world.settle(rand.New(rand.NewPCG(w.Seed, 2)))
+	world.settle(w.Skew, rand.New(rand.NewPCG(w.Seed, 2)))
 	return world
 }
 
-// settle gives pages to sites at random; site s has a share of about 1/(s+1), and one page at least.
-func (w *World) settle(rng *rand.Rand) {
+// settle gives pages to sites at random; site s has a share of about 1/(s+1)^skew, and one page at least.
+func (w *World) settle(skew float64, rng *rand.Rand) {
 	sum := 0.
 	for s := range w.Sites {
-		sum += 1 / float64(s+1)
+		sum += math.Pow(float64(s+1), -skew)
 	}
 	n, spare := len(w.Pages), len(w.Pages)-len(w.Sites)
 	order := rng.Perm(n)
 	at, part := 0, 0.
 	for s := range w.Sites {
-		part += 1 / float64(s+1) / sum
+		part += math.Pow(float64(s+1), -skew) / sum
 		end := s + 1 + int(math.Round(part*float64(spare)))
 		if s == len(w.Sites)-1 {
 			end = n

@@ -127,13 +127,9 @@ func appendURL(b []byte, p Page) []byte {
 // maxLanguages bounds the links of an entry to other languages, in bytes.
 const maxLanguages = 8 << 10
 
-// Lastmod returns the sitemap's date for a page that changed within the span that begins at modified. The
+// appendDate appends the sitemap's date for a page that changed within the span that begins at modified. The
 // published schema knows only two forms: a moment, and a day. So a date that is not exact to the second is
 // written as its day, and one that may be on two days of UTC is the empty string.
-func Lastmod(modified time.Time, span time.Duration) string {
-	return string(appendDate(nil, modified, span))
-}
-
 func appendDate(b []byte, modified time.Time, span time.Duration) []byte {
 	const day = 24 * time.Hour
 	if modified.IsZero() || span < 0 {

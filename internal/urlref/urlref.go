@@ -25,13 +25,6 @@ type Base struct {
 	other bool
 }
 
-// NewBase returns the base at a URL.
-func NewBase(url string) *Base {
-	b := new(Base)
-	b.Reset(url)
-	return b
-}
-
 // Reset sets the base to url. Any string will do: against one that is no http or https URL, no relative
 // reference resolves.
 func (b *Base) Reset(url string) {

@@ -2,14 +2,12 @@ package siteflags
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/protocol"
-	"golang.org/x/net/idna"
 )
 
 // ConfigFile is the configuration file that rdfgen and notifier read if neither it nor a site is named.
@@ -44,26 +42,12 @@ func canonicalBase(option, base string) (string, error) {
 		whole += "/"
 	}
 	canonical, err := protocol.CanonicalURL("", whole)
-	if ascii := asciiHost(whole); err != nil && ascii != "" {
+	if ascii := command.ASCIIHost(whole); err != nil && ascii != whole {
 		return "", command.Misusef("--%s %s: write the host's name as the DNS has it: %s", option, base, ascii)
 	} else if err != nil {
-		return "", command.Misusef("--%s: %w", option, err)
+		return "", command.Misusef("--%s %s: want a URL such as https://www.example.org/: %w", option, base, err)
 	}
 	return canonical, nil
-}
-
-// asciiHost returns a URL with its internationalized host in ASCII (xn--...), or "" if it has none.
-func asciiHost(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return ""
-	}
-	host, err := idna.Lookup.ToASCII(u.Hostname())
-	if err != nil || host == u.Hostname() {
-		return ""
-	}
-	u.Host = strings.Replace(u.Host, u.Hostname(), host, 1)
-	return u.String()
 }
 
 // StatePath determines where the state is stored, creates the folder of its default, and rejects a place that the web

@@ -64,7 +64,7 @@ func (s *senders) does() (does []string) {
 
 func (s *senders) check(f *Flags) error {
 	if err := s.hooks.Check(); err != nil {
-		return command.Misusef("--on-change, --webhook: %w", err)
+		return command.Misusef("--%w", err) // it begins with the option
 	}
 	if s.secret != "" {
 		if len(s.hooks.Options.URLs) == 0 {

@@ -1,6 +1,10 @@
 package fresh
 
-import "math"
+import (
+	"math"
+	"strconv"
+	"strings"
+)
 
 // An Objective is the goal of a collection: what a day with an outdated copy costs. The weights of its parts
 // add up, since the index is linear in the cost (Olston and Pandey, WWW 2008). The zero value is Harmonic 1;
@@ -26,7 +30,53 @@ import "math"
 // have been outdated.
 //
 // W is in days, and that of Age in days²: a weight of Age is per day.
-type Objective struct{ Fresh, Harmonic, Age float64 }
+//
+// A Rule replaces the weights.
+type Objective struct {
+	Fresh, Harmonic, Age float64
+	Rule                 Rule `json:",omitempty"`
+}
+
+// ParseObjective reads weights such as fresh=1,age=0.5. It returns the first part that is none, as unread.
+func ParseObjective(text string) (o Objective, unread string) {
+	of := map[string]*float64{"fresh": &o.Fresh, "harmonic": &o.Harmonic, "age": &o.Age}
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		w, err := strconv.ParseFloat(value, 64)
+		if of[name] == nil || err != nil || !(w >= 0) || math.IsInf(w, 0) {
+			return o, part
+		}
+		*of[name] = w
+	}
+	return o, ""
+}
+
+// A Rule is one that an optimum is compared with (Castillo 2004, section 2.4.2). Its index of a page leaves the importance
+// out, and costs and notices as well, so that one price gives the rule exactly:
+//
+//	Uniform       W = t    all pages are visited equally often
+//	Proportional  W = D t  each page in proportion to the rate at which it is expected to change
+type Rule string
+
+// The rules.
+const (
+	Uniform      Rule = "uniform"
+	Proportional Rule = "proportional"
+)
+
+// ruled is the index of the Rule per day of age, for a page that is expected to change at a rate; false if there is none.
+func (o Objective) ruled(rate float64) (perDay float64, ok bool) {
+	switch o.Rule {
+	case Uniform:
+		return 1, true
+	case Proportional:
+		return rate, true
+	}
+	return 0, false
+}
 
 // oldest limits every age, in days: beyond it, nothing changes.
 const oldest = 1e9
@@ -39,7 +89,7 @@ func (o Objective) weights() Objective {
 		}
 		*w = min(*w, math.MaxFloat32)
 	}
-	if o == (Objective{}) {
+	if o == (Objective{Rule: o.Rule}) {
 		o.Harmonic = 1
 	}
 	return o
@@ -117,6 +167,10 @@ func (o Objective) At(p *Posterior, age float64) float64 {
 
 // at is the index less body x R1: bodies are paid for only when they changed.
 func (o Objective) at(p *Posterior, body, age float64) float64 {
+	if o.Rule != "" {
+		perDay, _ := o.ruled(p.Mean())
+		return perDay * age
+	}
 	step, part, ok := lattice.find(age)
 	if !ok {
 		return o.atSlow(p, body, age)
@@ -164,6 +218,9 @@ func (o Objective) atStep(p *Posterior, body float64, step int) (w float64) {
 func (o Objective) ageAt(p *Posterior, body, need float64) float64 {
 	if !(need > 0) {
 		return 0
+	}
+	if perDay, ok := o.ruled(p.Mean()); ok {
+		return need / perDay
 	}
 	low, high := -1, steps // lattice ages at which at is below need, and at which it is not
 	var below, above float64

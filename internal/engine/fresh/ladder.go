@@ -155,6 +155,9 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 			a.loss += l.objective.Harmonic * b.importance * sum(b.belief, at(ofUnseen))
 		}
 	}
+	if perDay, ok := l.objective.ruled(sum(b.belief, grid.rate[b.first:b.last])); ok {
+		return perDay * age, a
+	}
 	return b.importance * age * gain / cost, a
 }
 

@@ -32,6 +32,9 @@ func (p *Page) Listen() {
 // the age at which it is.
 func (pr Priced) beside(p *Page) (q Page, untold float64, between time.Duration) {
 	q, untold = *p, 1
+	if pr.Objective.Rule != "" {
+		return p.unannounced(), untold, 0
+	}
 	s := p.Site
 	if s == nil || !p.Listed || !s.Manifest.Planned || p.told() > 0 || p.proven(polled, 1) <= obliging {
 		return q, untold, 0

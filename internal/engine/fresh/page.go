@@ -43,6 +43,14 @@ func (p *Page) fresh(post *Posterior, now time.Time) float64 {
 	return fresh
 }
 
+// unannounced is the page as visits alone have shown it, for a Rule.
+func (p *Page) unannounced() Page {
+	if p.Site == nil {
+		return Page{History: p.History.WithoutNotices(), Importance: p.Importance, Length: p.Length}
+	}
+	return p.unheard()
+}
+
 // Between returns two rates that enclose the page's with the probability share, with equal probability below
 // and above.
 func (p *Posterior) Between(share float64) (low, high float64) {

@@ -28,6 +28,9 @@ type Planning struct {
 	// 0 means no limit. Plan.OutsideBudget is the price at which they cost that much.
 	OutsideBudget float64
 
+	// Outdated says when manifests are polled, whatever the price.
+	Outdated Outdated
+
 	// Pages is the approximate number of pages: it determines for how long one may be left alone.
 	Pages int
 
@@ -39,6 +42,7 @@ type Planning struct {
 	told       float64  // of pages that are fetched outside the budget as soon as they change
 	beside     *planner // of those
 	due        float64  // what it costs in a day to fetch them as soon as they change
+	right      *rightAfter
 }
 
 const (
@@ -76,6 +80,7 @@ type SitePlanning struct {
 	demand   *siteDemand // nil: the sum of its pages
 	curve    siteCurve
 	pool     pool
+	outdated *outdatedSite // nil: its manifest is polled by the price, if it has one
 	prior    Prior
 	price    float64
 }
@@ -84,6 +89,13 @@ type SitePlanning struct {
 func (p *Planning) Site(t SiteTerms) *SitePlanning {
 	p.begin()
 	s := &SitePlanning{planning: p}
+	if t.Manifest && p.Outdated.Limit > 0 {
+		if p.right == nil {
+			p.right = newRightAfter()
+		}
+		s.outdated = &outdatedSite{Outdated: p.Outdated, right: p.right, shortest: days(p.Priced.shortest()), longest: days(p.Priced.longest())}
+	}
+	t.Manifest = t.Manifest && p.Priced.Objective.Rule == ""
 	if t.Manifest || t.Most > 0 {
 		s.demand = p.planner.site(t)
 	}
@@ -95,9 +107,17 @@ func (p *Planning) Site(t SiteTerms) *SitePlanning {
 func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 	p := s.planning
 	post := page.Posterior()
+	fresh = page.fresh(&post, now)
 	s.pool.add(page, &post)
 	if page.Visits > 0 {
 		p.importance += finite(page.Importance)
+	}
+	if s.outdated != nil && page.Listed && page.Visits > 0 {
+		s.outdated.add(&post)
+	}
+	if p.Priced.Objective.Rule != "" {
+		unannounced := page.unannounced()
+		page, post = &unannounced, unannounced.Posterior()
 	}
 	switch {
 	case s.demand != nil:
@@ -118,7 +138,7 @@ func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 			p.alike = 0
 		}
 	}
-	return page.fresh(&post, now)
+	return fresh
 }
 
 // Close says that no more pages come, which frees memory. Plan closes the sites that are open.
@@ -165,11 +185,23 @@ func (s *SitePlanning) Prior() Prior { return s.prior }
 // after Plan, with the price as it was adjusted since: so an unspent budget goes to manifests, too. Whether the
 // manifest is polled at all was decided by Plan.
 func (s *SitePlanning) Every(price float64) float64 {
+	if s.outdated != nil {
+		return s.outdated.every()
+	}
 	planned, every := s.curve.Every(s.price), s.curve.Every(price)
 	if math.IsInf(planned, 1) || math.IsInf(every, 1) {
 		return planned
 	}
 	return every
+}
+
+// Wait is Every as a duration: a day at most, so that new pages are found, unless an Outdated decides.
+func (s *SitePlanning) Wait(price float64) time.Duration {
+	every := s.Every(price)
+	if s.outdated == nil || math.IsInf(every, 1) {
+		every = min(every, 1)
+	}
+	return duration(every)
 }
 
 // Extra is what a request to the site costs above the price, for [Site.Extra], after Plan.

@@ -200,13 +200,14 @@ func (pr Priced) Affords(p *Page, at time.Time) float64 {
 	return price
 }
 
-// Audited is when a page whose site tells of it is visited whatever the site says; false if its site does not
-// tell, or the policy makes no audits.
-func (pr Priced) Audited(p *Page) (at time.Time, ok bool) {
+// Audited is when a page whose site tells of it is visited whatever the site says, and when a visit would be worth Price if it had
+// said nothing since the last one; false if its site does not tell, or the policy makes no audits.
+func (pr Priced) Audited(p *Page) (at, unheard time.Time, ok bool) {
 	if _, told := p.source(); !(pr.Audit > 0) || !told {
-		return time.Time{}, false
+		return at, unheard, false
 	}
-	return p.Last.Add(max(min(pr.audit(p), pr.longest()), pr.shortest())), true
+	q := p.unheard()
+	return p.Last.Add(max(min(pr.audit(p), pr.longest()), pr.shortest())), pr.worthAt(&q, p.Last), true
 }
 
 // Owes reports whether a page is to be visited at any price: its site says that it has changed, and has been
@@ -262,7 +263,8 @@ func yields(shortest, longest time.Duration) time.Duration {
 type deal struct {
 	Objective
 	belief     Posterior
-	signal     Signal // zero: its silence says nothing
+	signal     Signal // zero: no notices count
+	polled     bool   // its silence says nothing: a notice makes no visit later
 	importance float64
 	price      float64
 	header     float64 // with the site's surcharge
@@ -275,10 +277,13 @@ func (pr Priced) deal(p *Page) (d deal) {
 	d.importance = finite(p.Importance)
 	d.price = finite(pr.Price)
 	d.header, d.body = costs.Header, costs.body(p)
+	if d.Rule != "" {
+		d.importance, d.header, d.body = 1, 1, 0
+	}
 	d.belief = p.Posterior()
 	if s := p.Site; s != nil {
 		if s.Tells || p.told() > 0 {
-			d.signal = p.signal()
+			d.signal, d.polled = p.signal(), !s.Tells
 		}
 		if d.price > 0 {
 			d.header *= 1 + finite(s.Extra)/d.price
@@ -315,7 +320,11 @@ func (d *deal) index(body float64, h Hearing) float64 {
 	if d.signal == (Signal{}) && h.Notices == 0 {
 		return d.at(&d.belief, body, bounded(h.Age, oldest))
 	}
-	return d.Objective.heard(&d.belief, d.signal, body, h)
+	gain := d.Objective.heard(&d.belief, d.signal, body, h)
+	if d.polled {
+		gain = max(gain, d.at(&d.belief, body, bounded(h.Age, oldest)))
+	}
+	return gain
 }
 
 // due is the age at which a visit is worth the price, +Inf if it never is.
@@ -331,9 +340,13 @@ func (d *deal) due(h Hearing) float64 {
 		return d.ageAt(&d.belief, body, need)
 	}
 	since := h.Since - h.Age
-	return d.ageHeard(&d.belief, d.signal, body, need, h.Notices, func(age float64) Hearing {
+	age := d.ageHeard(&d.belief, d.signal, body, need, h.Notices, func(age float64) Hearing {
 		return Hearing{Age: age, Notices: h.Notices, Since: max(0, age+since)}
 	})
+	if d.polled {
+		age = min(age, d.ageAt(&d.belief, body, need))
+	}
+	return age
 }
 
 // unseen is the gain of the first copy of a page: the days that it is expected to stay right, up to the next

@@ -312,3 +312,26 @@ func TestFigure(t *testing.T) {
 		}
 	}
 }
+
+// Where the silence of a site says nothing, because its manifest is no longer polled or its notices come now and then, a notice
+// makes no visit later, however often the site was wrong.
+func TestNoticeMakesNoVisitLater(t *testing.T) {
+	site := fresh.Site{Signal: fresh.Signal{Right: 20, Wrong: 60, Heard: 60, Missed: 2}}
+	for _, objective := range []fresh.Objective{{Fresh: 1}, {Harmonic: 1}, {Age: 1}} {
+		page := fresh.Page{History: fresh.History{}.Visit(epoch, false, time.Time{}), Importance: .5, Site: &site}
+		for n := range 4 {
+			page.History = page.History.Visit(epoch.Add(time.Duration(n+1)*5*day), n%2 == 0, time.Time{})
+		}
+		policy := fresh.Priced{Objective: objective, Price: .3}
+		told, at := page, page.Last.Add(day)
+		told.History = told.Notice(at, at, site.Signal.Precision(), 0)
+		told.Heard.Notified = true
+		if plain, next := policy.Next(&page, at), policy.Next(&told, at); next.After(plain) {
+			t.Errorf("%+v: the page is due after %v, and with a notice after %v", objective, plain.Sub(page.Last), next.Sub(page.Last))
+		}
+		later := at.Add(8 * day)
+		if plain, gain := policy.Profit(&page, later), policy.Profit(&told, later); gain < .99*plain {
+			t.Errorf("%+v: a visit gains %.3f, and with a notice %.3f", objective, plain, gain)
+		}
+	}
+}

@@ -20,7 +20,7 @@ func BenchmarkRead(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		g    gather.Gatherer
-	}{{"links", gather.Gatherer{}}, {"text", gather.Gatherer{Text: true}}, {"pairs", gather.Gatherer{Pairs: true}}, {"references", gather.Gatherer{References: true}}} {
+	}{{"links", gather.Gatherer{}}, {"text", gather.Gatherer{Text: true}}, {"sketch", gather.Gatherer{Sketch: true}}, {"pairs", gather.Gatherer{Pairs: true}}, {"references", gather.Gatherer{References: true}}} {
 		b.Run(c.name, func(b *testing.B) {
 			var p gather.Page
 			b.SetBytes(int64(size / len(pages)))

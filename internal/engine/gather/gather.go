@@ -19,6 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/references"
 	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/internal/urlref"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -72,6 +73,7 @@ type Page struct {
 	Body   protocol.Digest // of the body as served
 	Parsed protocol.Digest // of the content after parsing; zero if not parsed, or if nothing is left: then it equals no other page
 	Text   protocol.Digest // of the main text, see package html; zero if not requested, or not parsed
+	Sketch string          // of the main text, see maintext.Share; empty if not requested, or not parsed
 
 	// Pairs are hashes of half of the pairs of consecutive words, if requested; valid until the next Read.
 	// A link between two words separates them.
@@ -93,8 +95,9 @@ type Gatherer struct {
 	// Embedded also collects embedded resources: images, scripts, style sheets.
 	Embedded bool
 
-	// Text computes the digest of the main text, at two thirds of the cost of all the rest.
-	Text bool
+	// Text computes the digest of the main text, at two thirds of the cost of all the rest. Sketch computes its sketch too, for
+	// as much again.
+	Text, Sketch bool
 
 	// Pairs computes the word pairs of HTML pages.
 	Pairs bool
@@ -131,9 +134,7 @@ func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 	case plainText:
 		g.scan.Plain(body)
 		g.digest(p)
-		if g.Text {
-			p.Text = protocol.Sum(g.scan.Content.Words)
-		}
+		g.mainText(p, g.scan.Content.Words)
 	case hyperText:
 		g.page(p, body)
 	default:
@@ -148,16 +149,26 @@ func (g *Gatherer) Read(p *Page, url string, h http.Header, body []byte) error {
 
 func (g *Gatherer) page(p *Page, body []byte) {
 	s := &g.scan
-	s.Agent, s.Embedded, s.Embeds.Wanted, s.Contents, s.MainText = g.Agent, g.Embedded, g.References, true, g.Text
+	s.Agent, s.Embedded, s.Embeds.Wanted, s.Contents, s.MainText = g.Agent, g.Embedded, g.References, true, g.Text || g.Sketch
 	s.Scan(body)
 	p.HTML, p.Title, p.Language = true, s.Head.Title, s.Head.Language
 	p.NoIndex, p.NoFollow = p.NoIndex || s.Head.NoIndex || html.Expired(s.Head.UnavailableAfter, time.Now()), p.NoFollow || s.Head.NoFollow
 	g.digest(p)
-	if g.Text {
-		p.Text = protocol.Sum(s.Text.Lines)
-	}
+	g.mainText(p, s.Text.Lines)
 	if g.Pairs {
 		p.Pairs = appendPairs(p.Pairs, s.Content.Words)
+	}
+}
+
+// mainText digests the main text of a page, and makes its sketch.
+func (g *Gatherer) mainText(p *Page, text []byte) {
+	switch {
+	case g.Sketch:
+		var sketch []byte
+		p.Text, sketch = maintext.Masks(nil).Read(text)
+		p.Sketch = string(sketch)
+	case g.Text:
+		p.Text = protocol.Sum(text)
 	}
 }
 

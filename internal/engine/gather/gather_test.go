@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/references"
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/maintext"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -71,6 +72,10 @@ func TestPage(t *testing.T) {
 	}
 	if want := protocol.Sum(html.Read(at, []byte(body), html.Options{Text: true}).Text); p.Text != want {
 		t.Errorf("main text %v, want %v", p.Text, want)
+	}
+	sketched := read(t, &gather.Gatherer{Sketch: true}, asHTML, body)
+	if share, known := maintext.Share([]byte(sketched.Sketch), []byte(sketched.Sketch)); share != 0 || !known || sketched.Text != p.Text || p.Sketch != "" {
+		t.Errorf("sketch %q, share %v, %v; main text %v, want %v", sketched.Sketch, share, known, sketched.Text, p.Text)
 	}
 }
 

@@ -122,12 +122,12 @@ type HookStatus struct {
 func (h *Hooks) Check() error {
 	for _, c := range h.Options.Commands {
 		if len(strings.Fields(c)) == 0 || len(c) > maxTopic {
-			return fmt.Errorf("command %.80q: want a program and its arguments, of at most %d bytes", c, maxTopic)
+			return fmt.Errorf("on-change %.80q: want a program and its arguments, of at most %d bytes", c, maxTopic)
 		}
 	}
 	for _, u := range h.Options.URLs {
 		if _, err := webURL(u); err != nil {
-			return err
+			return fmt.Errorf("webhook: %w", err)
 		}
 	}
 	return nil

@@ -169,10 +169,11 @@ func (s *IndexNow) open() error {
 		return errors.New("indexnow: no journal")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !strings.HasSuffix(o.Base, "/"):
 		return fmt.Errorf("indexnow: base %.200q: want http://HOST/ or https://HOST/, ending in a slash", o.Base)
-	case o.Key != "" && !validKey(o.Key):
-		return errors.New("indexnow: key: want 8 to 128 letters, digits and dashes")
 	case len(o.Engines) == 0:
 		return errors.New("indexnow: no engine: name one of " + strings.Join(engineNames(), ", ") + ", or a URL")
+	}
+	if err := s.Check(); err != nil {
+		return err
 	}
 	s.key.open(o, u)
 	seen := make(map[string]bool)
@@ -184,6 +185,19 @@ func (s *IndexNow) open() error {
 		if !seen[e.name] {
 			seen[e.name] = true
 			s.engines = append(s.engines, e)
+		}
+	}
+	return nil
+}
+
+// Check reports what is wrong with the key and the names of engines; such an error begins with the option that sets them.
+func (s *IndexNow) Check() error {
+	if key := s.Options.Key; key != "" && !validKey(key) {
+		return errors.New("indexnow-key: want 8 to 128 letters, digits and dashes")
+	}
+	for _, name := range s.Options.Engines {
+		if _, err := s.newEngine(name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -290,7 +290,9 @@ func (f RobotsFault) String() string {
 // of this site's URLs. A missing robots.txt is a fault; the error is about reading it.
 func (r *Robots) Check() ([]RobotsFault, error) {
 	f, err := os.Open(r.Path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && len(r.missing(nil)) == 0 {
+		return nil, nil
+	} else if errors.Is(err, fs.ErrNotExist) {
 		return []RobotsFault{{Problem: "the file does not exist", Cure: r.addLines(nil)}}, nil
 	} else if err != nil {
 		return nil, err

@@ -208,6 +208,9 @@ func TestRobotsCheck(t *testing.T) {
 		}
 	}
 	check("", "the file does not exist")
+	if faults, err := (&static.Robots{Path: r.Path, Base: r.Base}).Check(); len(faults) > 0 || err != nil {
+		t.Errorf("without a list of pages nothing is missing in it: %v, %v", faults, err)
+	}
 	check("<html>", "HTML")
 	check("User-agent: *\nDisallow:\n", "does not name all")
 	for _, name := range []string{"sitemap.xml", "robots.rdf"} {

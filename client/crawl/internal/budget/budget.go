@@ -22,6 +22,9 @@ type Options struct {
 	// the Policy is Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
 	OutsideBudget float64
 
+	// Outdated polls manifests by the probability that their site is outdated, not by the price.
+	Outdated fresh.Outdated
+
 	// Every is the time between two plans, which compute the price. Zero means an
 	// hour. It is shorter while a crawl is young, and longer where plans would take
 	// more than a twentieth of the time.
@@ -76,7 +79,7 @@ func (b *Budget) Planning(stored int) *fresh.Planning {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stale = false
-	return &fresh.Planning{Priced: b.policy(), Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides()}
+	return &fresh.Planning{Priced: b.policy(), Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides(), Outdated: b.set.Outdated}
 }
 
 // Set replaces PerDay and PerPage of the options. The next plan finds the price.
@@ -121,7 +124,7 @@ func (b *Budget) setPrice(price float64) {
 // policy returns the policy of visits, without a price.
 func (b *Budget) policy() fresh.Priced {
 	p := b.set.Policy
-	if p.Audit == 0 {
+	if p.Audit == 0 && p.Objective.Rule == "" {
 		p.Audit = fresh.AuditShare
 	}
 	return p

@@ -51,7 +51,11 @@ func Estimates(p *collection.Page, site *collection.Site, col *collection.Collec
 		say("never visited: a visit gains %s", fresh.Figure(profit))
 		return list
 	}
-	say("visited %d times since %s, changed %d times", p.Visits, Day(p.First), p.Changes)
+	counted := ""
+	if p.Sketch != "" {
+		counted = ", without changes of less than 1 % of the main text"
+	}
+	say("visited %d times since %s, changed %d times%s", p.Visits, Day(p.First), p.Changes, counted)
 	if p.Told {
 		say("announced as changed %d times since the last visit", max(1, p.Heard.Notices))
 	}
@@ -79,8 +83,8 @@ func Estimates(p *collection.Page, site *collection.Site, col *collection.Collec
 	if b.Listed && !p.Told && b.Site != nil && b.Site.Manifest.Planned {
 		say("a visit is only for changes that its site's manifest omits, or that cannot wait for it; the manifest was last read %s", Day(b.Site.Manifest.Read))
 	}
-	if at, ok := priced.Audited(&b); ok {
-		say("next visit at %s at the latest, whatever its site announces", Day(at))
+	if at, unheard, ok := priced.Audited(&b); ok {
+		say("next visit at %s at the latest, whatever its site announces; if it had announced nothing, worth a visit from %s on", Day(at), Day(unheard))
 	}
 	if next := priced.Next(&b, now); next.After(now) {
 		say("worth a visit from %s on", Day(next))
@@ -162,7 +166,7 @@ func Signals(col *collection.Collection, p *collection.Page, site *collection.Si
 		case s.Door != "":
 			what += ", last read via " + s.Door
 		}
-		if s.As != "" {
+		if s.As != "" && s.Door != "" {
 			what += fmt.Sprintf("; last subscribed as %s: %s", s.As, s.Why)
 		}
 		if !s.Held.IsZero() {

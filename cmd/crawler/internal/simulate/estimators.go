@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/sim"
 )
 
 // visits are a crawler's observations of a page: n visits after the first, of which x found a change, within
@@ -22,25 +24,30 @@ type visits struct {
 
 // drawVisits draws n visits, at equal intervals of a day or at lognormal ones of that mean.
 func drawVisits(rng *rand.Rand, n int, rate float64, irregular bool) *visits {
-	v := &visits{n: n}
+	v := &visits{}
 	for range n {
 		gap := 1.
 		if irregular {
 			gap = math.Exp(rng.NormFloat64() - .5)
 		}
 		since := rng.ExpFloat64() / rate // the last change, unless it is before the previous visit
-		changed := since < gap
-		if changed {
-			v.x++
-			v.belief.Changed(gap)
-		} else {
-			v.belief.Unchanged(gap)
-		}
-		v.span += gap
-		v.quiet += min(since, gap)
-		v.checks = append(v.checks, fresh.Check{Days: gap, Changed: changed})
+		v.visit(gap, since, since < gap)
 	}
 	return v
+}
+
+// visit adds a visit, so many days after the one before and after the last change.
+func (v *visits) visit(gap, since float64, changed bool) {
+	v.n++
+	if changed {
+		v.x++
+		v.belief.Changed(gap)
+	} else {
+		v.belief.Unchanged(gap)
+	}
+	v.span += gap
+	v.quiet += min(since, gap)
+	v.checks = append(v.checks, fresh.Check{Days: gap, Changed: changed})
 }
 
 // An estimator computes a rate from visits; NaN or infinite if it has no value.
@@ -76,6 +83,62 @@ func orNone(rate float64, ok bool) float64 {
 		return math.NaN()
 	}
 	return rate
+}
+
+// pushedVisits are visits to a recorded page every so many days, for so many days.
+func pushedVisits(changes []float64, every, days float64) *visits {
+	v := &visits{}
+	last, seen := 0., 0 // the last change, and changes before the visit
+	for at := every; at <= days; at += every {
+		before := seen
+		for seen < len(changes) && changes[seen] <= at {
+			last = changes[seen]
+			seen++
+		}
+		v.visit(every, at-last, seen > before)
+	}
+	return v
+}
+
+// pushes compares estimates from polling with all changes, which pushes tell.
+func (p *paper) pushes(ctx context.Context) (*sheet, error) {
+	const length = 900
+	list, names := estimators(), smallTraces()
+	s := &sheet{names: 1}
+	head := []string{"trace, polled every", "changes", "seen"}
+	for _, e := range list {
+		head = append(head, e.name)
+	}
+	s.row(head...)
+	return stacked(ctx, s, len(names), func(_ context.Context, i int) (rows [][]string, _ error) {
+		w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: names[i : i+1], Days: length}.World()
+		if err != nil {
+			return nil, err
+		}
+		for _, every := range []float64{1, 7, 30} {
+			days := every * math.Floor(length/every)
+			changes, seen := 0., 0.
+			told, estimated := make([]float64, len(list)), make([]float64, len(list))
+			for j := range w.Pages {
+				trace := w.Pages[j].Trace
+				n, _ := slices.BinarySearch(trace, days)
+				v := pushedVisits(trace, every, days)
+				changes, seen = changes+float64(n), seen+float64(v.x)
+				for k, e := range list {
+					if rate := e.rate(v); v.x > 0 && !math.IsNaN(rate) && !math.IsInf(rate, 0) {
+						told[k] += float64(n) / days
+						estimated[k] += rate
+					}
+				}
+			}
+			row := []string{fmt.Sprintf("%s, %g days", names[i], every), fmt.Sprintf("%.0f", changes), fmt.Sprintf("%.0f%%", 100*seen/changes)}
+			for k := range list {
+				row = append(row, fmt.Sprintf("%+.2f/%.2f", estimated[k]/told[k]-1, max(0, 1-told[k]*days/changes)))
+			}
+			rows = append(rows, row)
+		}
+		return rows, nil
+	})
 }
 
 func (p *paper) estimators(ctx context.Context) (*sheet, error) {

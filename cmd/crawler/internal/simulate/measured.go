@@ -18,7 +18,9 @@ func measuredTables() []paperTable {
 		{name: "trust", build: (*paper).trust,
 			heading: "freshness if a fifth of the sites each are honest, lossy, sloppy, liars and silent; 1000 pages, days 90 to 240. Bounds: the best use of their notices, and of none."},
 		{name: "learned", build: (*paper).learned,
-			heading: "freshness in days 30 to 90 / 180 to 360 of policies that learn the rates from scratch, beside policies that know them; gamma/zipf/0, 2000 pages, 40 sites. Bounds: one for each source of changes."},
+			heading: "freshness in days 30 to 90 / 180 to 360 of policies that learn the rates from scratch, beside policies that know them, and the regret: how many percentage points the second lacks of the bound; gamma/zipf/0, 2000 pages, 40 sites. Bounds: one for each source of changes."},
+		{name: "outdated", build: (*paper).outdated,
+			heading: "manifests polled when the probability that their site is outdated is 0.1, by what is outdated: how often that was so when they were polled, from day 60 to 150; 10 sites, 300 pages, rates learned, a budget that is enough for all polls. No bounds."},
 		{name: "estimators", build: (*paper).estimators,
 			heading: "relative bias / root mean square error / share of cases without a value, of estimates of a rate of change, by number of visits and mean changes between two visits. No bounds."},
 	}
@@ -146,17 +148,35 @@ func (p *paper) trust(ctx context.Context) (*sheet, error) {
 	return s, p.measured(ctx, s.rows, list)
 }
 
+func (p *paper) outdated(ctx context.Context) (*sheet, error) {
+	s := &sheet{names: 2}
+	readings := []string{"any", "mean", "fastest"}
+	budgets := []float64{6, .5, 3} // enough for all polls
+	s.row("web", "0.1 of", "polls of a site a day", "any page", "mean share", "fastest page")
+	var list []measure
+	for _, name := range []string{"gamma/zipf/0", "lognormal/zipf/0.5"} {
+		w := p.web(name, 300, 10).All(sim.Site{Manifest: true})
+		for n, of := range readings {
+			run := &sim.Run{World: w, Policy: sim.MustPolicy("outdated-" + of), Budget: budgets[n], Days: p.short(150), From: p.short(60), Seed: uint64(p.seed)}
+			row, count := len(s.rows), run.CountOutdated()
+			list = append(list, measure{row, 2, *run, func(r *sim.Result) string {
+				for i, reading := range readings {
+					s.rows[row][3+i] = share(count.Of(reading))
+				}
+				return fmt.Sprintf("%.2f", r.Polls*float64(len(w.Pages))/float64(len(w.Sites)))
+			}})
+			s.row(name, of, "", "", "", "")
+		}
+	}
+	return s, p.measured(ctx, s.rows, list)
+}
+
 func (p *paper) learned(ctx context.Context) (*sheet, error) {
 	s := &sheet{names: 2}
 	budgets := []float64{.05, .1, .2}
 	s.row("announced by", "policy", "B=0.05", "B=0.1", "B=0.2")
 	silent := p.web("gamma/zipf/0", 2000, 40)
 	freshness := fresh.Objective{Fresh: 1}
-	text := func(r *sim.Result) string {
-		early, _ := r.Between(30, 90)
-		late, _ := r.Between(min(180, len(r.Daily)/2), len(r.Daily))
-		return share(early) + "/" + share(late)
-	}
 	var list []measure
 	for _, way := range []struct {
 		words string
@@ -164,20 +184,26 @@ func (p *paper) learned(ctx context.Context) (*sheet, error) {
 		heeds sim.Listening
 		rules []string
 	}{
-		{"nothing", sim.Site{}, sim.Listening{}, []string{"thesis-learned", "thesis-rate", "freshness", "harmonic", "freshness-known"}},
+		{"nothing", sim.Site{}, sim.Listening{}, []string{"uniform-learned", "proportional-learned", "thesis-learned", "thesis-rate", "freshness", "harmonic", "freshness-known"}},
 		{"manifest", sim.Site{Manifest: true}, sim.Listening{Manifest: true}, []string{"freshness", "freshness-known"}},
 		{"push", sim.Site{Push: true}, sim.Listening{Push: true}, []string{"freshness", "freshness-known"}},
 	} {
 		w := silent.All(way.site)
+		bounds, row := make([]float64, len(budgets)), []string{way.words, "bound"}
+		for i, b := range budgets {
+			bounds[i] = sim.WebBound(w, freshness, sim.Costs{}, b, way.heeds).Fresh
+			row = append(row, share(bounds[i]))
+		}
 		for _, rule := range way.rules {
 			for i, b := range budgets {
+				text := func(r *sim.Result) string {
+					early, _ := r.Between(30, 90)
+					late, _ := r.Between(min(180, len(r.Daily)/2), len(r.Daily))
+					return fmt.Sprintf("%s/%s, %.1f", share(early), share(late), 100*(bounds[i]-late))
+				}
 				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(rule), Budget: b, Days: p.short(360)}, text})
 			}
 			s.row(way.words, rule, "", "", "")
-		}
-		row := []string{way.words, "bound"}
-		for _, b := range budgets {
-			row = append(row, share(sim.WebBound(w, freshness, sim.Costs{}, b, way.heeds).Fresh))
 		}
 		s.row(row...)
 	}

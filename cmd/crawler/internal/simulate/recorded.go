@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -16,6 +17,10 @@ func recordedTables() []paperTable {
 	return []paperTable{
 		{name: "traces", build: (*paper).traces, data: "changes",
 			heading: "freshness/age in days on recorded histories of real pages, days 300 to 900, by requests per day; Zipf importance. Bound: of push, assuming Poisson changes."},
+		{name: "schedulers", build: (*paper).schedulers, data: "changes",
+			heading: "freshness / polls of a manifest per site and day, by the rule that schedules the polls, for the pages of four recorded sites, days 300 to 900, by requests per day; all else is learned. advaRSS's rules take a changed page for an item. Bound: of push, assuming Poisson changes."},
+		{name: "pushes", build: (*paper).pushes, data: "changes",
+			heading: "changes of recorded pages in 900 days, as pushes tell them; the share that polls see; and for each estimate of the rates from polls: the relative bias of their sum / the share of changes on pages for which it has no value. No bounds."},
 		{name: "feeds", build: (*paper).feeds,
 			heading: "460 synthetic feeds, days 28 to 56 after 28 days of learning, slots of 10 minutes. Bound: the least delay with as many polls."},
 		{name: "real-feeds", build: (*paper).realFeeds, data: "feeds",
@@ -55,6 +60,54 @@ func (p *paper) traces(ctx context.Context) (*sheet, error) {
 		s.row(append([]string{rule.words}, make([]string, len(requests))...)...)
 	}
 	bound := []string{"push bound"}
+	for _, n := range requests {
+		bound = append(bound, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, n/float64(len(w.Pages))).Fresh))
+	}
+	s.row(bound...)
+	return s, p.measured(ctx, s.rows, list)
+}
+
+// smallTraces returns the traces but for one, which has more pages than all others.
+func smallTraces() []string {
+	return slices.DeleteFunc(sim.TraceNames(), func(name string) bool { return name == "tldr-pages" })
+}
+
+// schedulers compares rules for polling manifests, advaRSS's among them, with uniform polling and push.
+func (p *paper) schedulers(ctx context.Context) (*sheet, error) {
+	length := 900.
+	w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: smallTraces(), Days: length, Seed: uint64(p.seed)}.World()
+	if err != nil {
+		return nil, err
+	}
+	requests := []float64{7.5, 30}
+	s := &sheet{names: 1}
+	s.row(fmt.Sprintf("%d pages", len(w.Pages)), "7.5 a day", "30")
+	var list []measure
+	for _, rule := range []struct {
+		words, policy string
+		site          sim.Site
+	}{
+		{"none: pages are polled", "freshness-deaf", sim.Site{Manifest: true}},
+		{"every day", "manifest-daily", sim.Site{Manifest: true}},
+		{"every six hours", "manifest-6h", sim.Site{Manifest: true}},
+		{"advaRSS's training", "manifest-training", sim.Site{Manifest: true}},
+		{"advaRSS's posting rate: one change expected", "manifest-posting-rate", sim.Site{Manifest: true}},
+		{"the same, weighted by subscribers", "manifest-subscribers", sim.Site{Manifest: true}},
+		{"advaRSS: the one after the other", "manifest-advarss", sim.Site{Manifest: true}},
+		{"any page outdated: 0.1", "outdated-any", sim.Site{Manifest: true}},
+		{"mean share outdated: 0.1", "outdated-mean", sim.Site{Manifest: true}},
+		{"fastest page outdated: 0.1", "outdated-fastest", sim.Site{Manifest: true}},
+		{"the price", "freshness", sim.Site{Manifest: true}},
+		{"push", "freshness", sim.Site{Push: true}},
+	} {
+		for i, n := range requests {
+			list = append(list, measure{len(s.rows), 1 + i, sim.Run{World: w.All(rule.site), Policy: sim.MustPolicy(rule.policy), Budget: n / float64(len(w.Pages)), Days: length, From: 300}, func(r *sim.Result) string {
+				return fmt.Sprintf("%s/%.2g", share(r.Fresh), r.Polls*float64(len(w.Pages))/float64(len(w.Sites)))
+			}})
+		}
+		s.row(append([]string{rule.words}, make([]string, len(requests))...)...)
+	}
+	bound := []string{"bound"}
 	for _, n := range requests {
 		bound = append(bound, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, n/float64(len(w.Pages))).Fresh))
 	}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// All pages of small Webs are fetched, once in each pass.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a program")
+	}
+	var out strings.Builder
+	if err := run(t.Context(), []string{"-pages", "1000,2000"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.Count(got, " first ") != 3 || strings.Count(got, " second ") != 3 || strings.Count(got, " third ") != 3 {
+		t.Errorf("output:\n%s", got)
+	}
+	if err := run(t.Context(), []string{"-pages", "1500"}, &out); err == nil {
+		t.Error("no error for 1500 pages")
+	}
+}
