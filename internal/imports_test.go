@@ -136,7 +136,7 @@ var theirs = map[string][]string{
 	"github.com/klauspost/compress":                   {"internal/coding", "internal/anysite"},
 	"github.com/tetratelabs/wazero":                   {"internal/site/agent"},
 	"github.com/mmcdole/gofeed":                       {"internal/feed"},
-	"golang.org/x/net":                                {"internal/html", "internal/textual", "internal/engine/harvest", "internal/command", "bench/crawl/reference", "internal/anysite"},
+	"golang.org/x/net":                                {"internal/html", "internal/textual", "internal/engine/harvest", "internal/command", "bench/crawl/reference", "internal/anysite", "bench/growth"},
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/textual"},
 	"cel.dev/cel-go":                                  {"server/cel"},
 	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/internal/describe
