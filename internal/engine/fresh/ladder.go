@@ -118,7 +118,8 @@ type bid struct {
 	header, body float64
 	pages        float64 // number of pages in the bid: the requests of each visit
 	loss         bool    // the cost of the objective is computed, too
-	audits       bool    // only audits count, and not the staleness they leave
+	audits       float64 // only this share of the visits counts, and not the staleness they leave; 0: all
+	told         bool    // of these, only those to which no visit after a notice comes first
 }
 
 func newBid(p *Posterior, importance, header, body float64) bid {
@@ -151,9 +152,13 @@ func (l *ladder) rung(n int, b *bid) (price float64, a amount) {
 		cost += b.body * changed
 		spend += b.body * bodies
 	}
-	if b.audits {
-		visits = sum(b.belief, at(ofAudits))
-		return b.importance * age * gain / cost, amount{spend: visits * b.header / age, requests: b.pages * visits / age}
+	if b.audits > 0 {
+		visits, spend = b.audits*visits, b.audits*spend
+		if b.told {
+			visits = sum(b.belief, at(ofAudits))
+			spend = visits * b.header
+		}
+		return b.importance * age * gain / cost, amount{spend: spend / age, requests: b.pages * visits / age}
 	}
 	a = amount{spend: spend / age, requests: b.pages * visits / age, stale: b.importance * stale, age: b.importance * min(mean*age, aYear*b.whole)}
 	if b.loss {

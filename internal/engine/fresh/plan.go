@@ -90,7 +90,8 @@ func (p *planner) addAudits(page *Page, post *Posterior) {
 	}
 	p.pages++
 	p.raise()
-	p.terms.addAudits(page, post, 1, p.floor, p.all)
+	// All count, since the budget also pays for announced pages that are worth its price, which are not in the plan.
+	p.terms.addAudits(page, post, 1, p.floor, p.all, false)
 }
 
 // raise recomputes the floor, once in 256 pages.
@@ -120,18 +121,18 @@ func (t *terms) add(page *Page, post *Posterior, pages, floor float64, d *demand
 		d.rise(at, at, amount{spend: (b.header + b.body) / t.backlog, requests: pages / t.backlog})
 	case s != nil && s.Tells && s.Signal.noticeStats(0).useful > 0.01:
 		t.teller(page.signal()).hear(t.polls, &b, floor, d)
-		t.addAudits(page, post, pages, floor, d)
+		t.addAudits(page, post, pages, floor, d, true)
 	default:
 		t.polls.climb(&b, floor, d)
 	}
 }
 
-func (t *terms) addAudits(page *Page, post *Posterior, pages, floor float64, d *demand) {
+func (t *terms) addAudits(page *Page, post *Posterior, pages, floor float64, d *demand, told bool) {
 	if t.audit == 0 {
 		return
 	}
 	b := t.bid(page, post, pages)
-	b.audits = true
+	b.audits, b.told = t.audit, told
 	t.polls.climb(&b, floor, d)
 }
 

@@ -91,7 +91,7 @@ func (s *siteDemand) add(page *Page, post *Posterior) {
 	}
 	p.terms.add(page, post, 1, p.floor, s.polls, s.terms.Manifest)
 	if s.terms.Manifest {
-		p.terms.addAudits(page, post, 1, p.floor, s.others)
+		p.terms.addAudits(page, post, 1, p.floor, s.others, true)
 	}
 	if s.terms.Manifest && page.Importance > 0 {
 		s.list(page, post)
