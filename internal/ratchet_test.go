@@ -30,9 +30,9 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_581,
-	"exported names":      2_372,
+	"exported names":      2_374,
 	"public names":        528,
-	"tokens":              866_268,
+	"tokens":              868_340,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
