@@ -118,6 +118,8 @@ func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited
 			unsure = e.manifests.Visited(&heard, &p, v.Asked, d.Differs)
 		case h.Notices > 0 || heard.Tells:
 			heard.Signal.Visited(&post, h, d.Differs)
+		case !v.Delivered && !v.Shared:
+			heard.Compare(&p, v.Asked, d.Differs, st.Pages)
 		}
 	}
 	if of.Right() && !of.Modified.IsZero() && of.Modified.Before(of.At) {

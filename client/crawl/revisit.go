@@ -78,13 +78,11 @@ func (r *revisits) keep(ctx context.Context) {
 	}
 }
 
-// mostDemands is how many sites the planner treats one by one: the largest of
-// those that have a manifest and do not push, or that have more pages than their
-// request rate allows for. Of the other sites it sums up the pages.
+// mostDemands is how many sites the planner treats one by one: the largest of those that have a manifest and do not
+// push, or that have more pages than their request rate allows for. Of the other sites it sums up the pages.
 const mostDemands = 500
 
-// replan makes a plan from one scan of all pages, and then reschedules those that
-// are worth a visit sooner. The others are rescheduled when they come up.
+// replan makes a plan from one scan of all pages, and reschedules those worth a visit sooner. The others are rescheduled when they come up.
 func (r *revisits) replan(ctx context.Context) error {
 	began := time.Now()
 	col, stored := r.c.Collection, 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -54,11 +55,14 @@ func (e *engine) simulate(ctx context.Context) error {
 		if e.now >= e.replan {
 			e.plan()
 		}
+		if e.now >= e.view.look {
+			e.hurry()
+		}
 		if err := e.serve(); err != nil {
 			return err
 		}
 		next := max(e.agenda.next(e.now), e.budget.enough(e.now))
-		e.now = max(e.now, min(next, e.world.next(), e.replan, e.run.Days))
+		e.now = max(e.now, min(next, e.world.next(), e.replan, e.view.look, e.run.Days))
 	}
 	for i := range e.world.copies {
 		wrong, _ := e.world.copies[i].fetched(e.run.Days)
@@ -158,7 +162,27 @@ func (e *engine) visit(i int, planned bool) {
 			e.place(int(j))
 		}
 	}
+	if len(e.view.together) > 0 {
+		e.view.look = min(e.view.look, e.now+1./24) // as the crawler, once in an hour
+	}
 	e.happened(x, bytes)
+}
+
+// hurry places those pages anew that are due since others of their sites have changed. That the price is lower than when they were placed is
+// no reason: it may rise again.
+func (e *engine) hurry() {
+	e.view.look = math.Inf(1)
+	for i, s := range e.view.together {
+		if slices.Contains(e.view.together[:i], s) {
+			continue
+		}
+		for _, i := range s.pages {
+			if !e.learner.at(e.keyed[i]).Next(&e.view.pages[i], clock(e.now)).After(clock(e.now)) {
+				e.place(int(i))
+			}
+		}
+	}
+	e.view.together = e.view.together[:0]
 }
 
 // wrong scores a period in which the copy of a page was wrong.

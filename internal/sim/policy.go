@@ -36,6 +36,7 @@ type Policy struct {
 	Known              bool // it is told the true rates, and how well the sites tell of changes; the rules before Thesis always are
 	Past               bool // Known, but of pages with a Trace only the rates before Run.From: what can be known at that time
 	IgnoresNotices     bool // it ignores manifests and pushes
+	Alone              bool // Priced, not Known: visits to a page show nothing about other pages of its site, their rates apart
 	FetchOutsideBudget bool // Priced, not Known: fetches at once, outside the budget, what credible sites push, as the crawler does by default
 	Daily              bool // Thesis: no page more than once a day (V13)
 
@@ -55,6 +56,9 @@ type Policy struct {
 func (p *Policy) listening() Listening {
 	return Listening{Manifest: !p.IgnoresNotices, Push: !p.IgnoresNotices}
 }
+
+// compares reports whether it learns from visits to a page when others of its site have changed.
+func (p *Policy) compares() bool { return !p.Alone && (p.Rule == Priced || p.Rule == "") }
 
 // Policies returns all named policies, in the order of the tables.
 func Policies() []Policy {
@@ -89,6 +93,7 @@ func Policies() []Policy {
 		list = append(list, Policy{Name: "outdated-" + of, Rule: Priced, Objective: freshness, Outdated: fresh.Outdated{Of: of, Limit: .1}})
 	}
 	return append(list,
+		Policy{Name: "freshness-alone", Rule: Priced, Objective: freshness, IgnoresNotices: true, Alone: true},
 		Policy{Name: "manifest-subscribers", Rule: Priced, Objective: freshness, Polls: poll.PostingRate{}, Subscribers: 1},
 		Policy{Name: "manifest-daily", Rule: Priced, Objective: freshness, Polls: poll.RoundRobin{Every: day}},
 		Policy{Name: "manifest-6h", Rule: Priced, Objective: freshness, Polls: poll.RoundRobin{Every: day / 4}},

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
@@ -14,6 +15,8 @@ type view struct {
 	pages     []fresh.Page
 	sites     []site
 	manifests fresh.Manifests // of all sites together
+	together  []*site         // of which a visit has found a change that may have come with others
+	look      float64         // when the pages of these are placed anew; +Inf: there are none
 }
 
 // A site is the crawler's knowledge of a site.
@@ -29,7 +32,7 @@ type site struct {
 
 func newView(r *Run) *view {
 	w, channels := r.World, r.Policy.listening()
-	v := &view{policy: &r.Policy, pages: make([]fresh.Page, len(w.Pages)), sites: make([]site, len(w.Sites))}
+	v := &view{policy: &r.Policy, pages: make([]fresh.Page, len(w.Pages)), sites: make([]site, len(w.Sites)), look: math.Inf(1)}
 	for s, pages := range w.bySite() {
 		is, x := &w.Sites[s], &v.sites[s]
 		*x = site{pages: pages, polled: channels.polls(is), polls: poll.Record{Training: poll.NewTraining(s)}}
@@ -70,6 +73,9 @@ func (v *view) visited(i int32, s *site, now float64, changed bool, modified tim
 		s.Signal.Visited(&post, h, changed)
 	}
 	surprise = heeded && !p.Heeded()
+	if !s.polled && !s.Tells && v.policy.compares() && s.Compare(p, at, changed, len(s.pages)) {
+		v.together = append(v.together, s)
+	}
 	p.History = p.History.Visit(at, changed, modified)
 	return surprise
 }

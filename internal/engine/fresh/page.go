@@ -24,8 +24,15 @@ func (p *Page) heardUntil(now time.Time) Posterior {
 	return p.Posterior()
 }
 
-// Age is the number of days since the copy was last known to be right.
-func (p *Page) Age(now time.Time) float64 { return days(span(p.confirmed(), now)) }
+// Age is the number of days since the copy was last known to be right: where the pages of its site change together, those in which as many
+// changes are expected on average.
+func (p *Page) Age(now time.Time) float64 {
+	if p.tempo() == nil {
+		return days(span(p.confirmed(), now))
+	}
+	post := p.Posterior()
+	return p.aged(&post, now)
+}
 
 // Fresh is the probability that the copy is right (F07, with a posterior instead of a known rate): 0 if there
 // is none. Where the site tells of its changes and is silent, only the untold share of changes counts; a
@@ -47,7 +54,7 @@ func (p *Page) fresh(post *Posterior, now time.Time) float64 {
 			share = 1 - signal.Recall()
 		}
 	}
-	fresh := post.fresh(share * p.Age(now))
+	fresh := post.fresh(share * p.aged(post, now))
 	if p.Outdated() {
 		fresh *= math.Pow(1-signal.Precision(), float64(max(1, p.Heard.Notices)))
 	}

@@ -116,9 +116,10 @@ func (pr Priced) Profit(p *Page, now time.Time) float64 {
 	if p.Visits <= 0 {
 		gain, changed = d.unseen(&d.belief, days(pr.longest())), 1
 	} else {
-		gain = d.index(0, p.Hearing(now))
+		h := p.hearing(p.aged(&d.belief, now), now)
+		gain = d.index(0, h)
 		if d.body > 0 {
-			changed = max(0, gain-d.index(1, p.Hearing(now)))
+			changed = max(0, gain-d.index(1, h))
 		}
 	}
 	profit := d.importance * gain / (d.header + d.body*changed)
@@ -167,7 +168,11 @@ func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
 			next = poll.Add(between)
 		}
 		wait = min(wait, span(p.Last, next))
-	} else if age := d.due(p.Hearing(now)); age < days(wait) {
+	} else if h := p.hearing(p.aged(&d.belief, now), now); p.tempo() != nil { // from now on, time is expected to go as on average
+		if more := max(0, d.due(h)-h.Age); more < days(wait) {
+			wait = min(wait, span(p.Last, now.Add(duration(more))))
+		}
+	} else if age := d.due(h); age < days(wait) {
 		wait = min(wait, span(p.Last, p.confirmed().Add(duration(age))))
 	}
 	wait = min(wait, audit)
@@ -301,8 +306,10 @@ func (p *Page) told() int {
 }
 
 // Hearing is the page's notices since its copy was last known to be right.
-func (p *Page) Hearing(now time.Time) Hearing {
-	h := Hearing{Age: p.Age(now), Notices: p.told()}
+func (p *Page) Hearing(now time.Time) Hearing { return p.hearing(p.Age(now), now) }
+
+func (p *Page) hearing(age float64, now time.Time) Hearing {
+	h := Hearing{Age: age, Notices: p.told()}
 	switch first := p.Heard.Noticed; {
 	case h.Notices == 0:
 	case first.After(now): // too late to tell of what a request at that time shows
