@@ -106,7 +106,10 @@ func (p *Planning) Site(t SiteTerms) *SitePlanning {
 // Add adds a page of the site, and returns its Page.Fresh at now. It keeps nothing of it.
 func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 	p := s.planning
-	post := page.heardUntil(now)
+	post := page.Posterior()
+	if !p.Priced.Eager { // else the visits that notices ask for are not in the plan
+		post = page.heardUntil(now)
+	}
 	fresh = page.fresh(&post, now)
 	s.pool.add(page, &post)
 	if page.Visits > 0 {
