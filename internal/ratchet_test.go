@@ -32,7 +32,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_581,
 	"exported names":      2_376,
 	"public names":        528,
-	"tokens":              864_980,
+	"tokens":              865_031,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
