@@ -72,33 +72,3 @@ func TestBucketTakesAnyInput(t *testing.T) {
 		}
 	}
 }
-
-// What a quiet season leaves pays for a burst at about the planned price, and a plan that expects twice as much to buy as there is does
-// not leave budget unspent for ever.
-func TestBucketSavesForBursts(t *testing.T) {
-	for _, saves := range []bool{false, true} {
-		b := fresh.Bucket{Rate: 10, Saves: saves, Balance: 16}
-		const step = 1. / 24
-		spent := 0.
-		spend := func(days, wrong float64) {
-			for range int(days / step) {
-				b.Earn(step)
-				cost := wrong * b.Rate * step / math.Sqrt(b.Factor())
-				b.Spend(cost)
-				spent += cost
-			}
-		}
-		if spend(90, .8); saves != (b.Balance > 90) {
-			t.Errorf("saves %v: %.0f left of a quiet season", saves, b.Balance)
-		}
-		if b.Spend(75); saves != (b.Factor() < 1.1) {
-			t.Errorf("saves %v: after a burst of 75 visits the price is %.2f times the planned one", saves, b.Factor())
-		}
-		spend(600, .5)
-		spent = 0
-		spend(100, .5)
-		if !about(spent, 1000, .01) {
-			t.Errorf("saves %v: %.0f spent of 1000, where the plan expects twice as much", saves, spent)
-		}
-	}
-}

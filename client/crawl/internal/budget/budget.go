@@ -34,8 +34,8 @@ type Options struct {
 const (
 	leastTold  = 100 // visits to announced pages that can be saved up in the extra budget, however small it is
 	perPage    = 0.1
-	burstDays  = 1      // days of the budget over which the price is adjusted: with less, it swings
-	leastBurst = 20     // visits over which it is, however small the budget
+	burstDays  = 1      // days of the budget that can be saved up: with less, the price swings
+	leastBurst = 20     // visits that can be saved up, however small the budget
 	middling   = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
 )
 
@@ -189,7 +189,7 @@ func (b *Budget) trim(now time.Time) {
 // filled, else the price would jump.
 func (b *Budget) fill(day, visit float64) {
 	burst := max(day*burstDays, leastBurst*visit)
-	b.bucket = fresh.Bucket{Rate: day, Burst: burst, Saves: true, Balance: b.bucket.Balance + (burst-b.bucket.Burst)/2}
+	b.bucket = fresh.Bucket{Rate: day, Burst: burst, Balance: b.bucket.Balance + (burst-b.bucket.Burst)/2}
 }
 
 // fillBeside does the same for the extra budget. It is full at first, for sites that begin to publish their changes.
