@@ -119,7 +119,7 @@ func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited
 		case h.Notices > 0 || heard.Tells:
 			heard.Signal.Visited(&post, h, d.Differs)
 		case !v.Delivered && !v.Shared:
-			heard.Compare(&p, v.Asked, d.Differs, st.Pages)
+			fresh.LearnTempo(&heard, &p, v.Asked, d.Differs, st.Pages)
 		}
 	}
 	if of.Right() && !of.Modified.IsZero() && of.Modified.Before(of.At) {

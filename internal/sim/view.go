@@ -73,7 +73,7 @@ func (v *view) visited(i int32, s *site, now float64, changed bool, modified tim
 		s.Signal.Visited(&post, h, changed)
 	}
 	surprise = heeded && !p.Heeded()
-	if !s.polled && !s.Tells && v.policy.compares() && s.Compare(p, at, changed, len(s.pages)) {
+	if !s.polled && !s.Tells && v.policy.compares() && fresh.LearnTempo(&s.Site, p, at, changed, len(s.pages)) {
 		v.together = append(v.together, s)
 	}
 	p.History = p.History.Visit(at, changed, modified)

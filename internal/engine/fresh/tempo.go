@@ -79,9 +79,9 @@ func (t *Tempo) expects(c int, from, to, rate float64) float64 {
 	return max(n, 0)
 }
 
-// Compare learns from a visit to a page of the site, which has so many; the page is in its state before the visit. It reports whether
+// LearnTempo learns from a visit to a page of a site, which has so many; the page is in its state before the visit. It reports whether
 // the site's other pages may be due sooner.
-func (s *Site) Compare(p *Page, at time.Time, changed bool, pages int) (sooner bool) {
+func LearnTempo(s *Site, p *Page, at time.Time, changed bool, pages int) (sooner bool) {
 	from, to := dayOf(p.Last), dayOf(at)
 	post := p.Posterior()
 	alone := post.fresh(to - from)

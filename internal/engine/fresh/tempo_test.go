@@ -40,7 +40,7 @@ func (b *bakery) visit(pages int) {
 		b.next++
 		b.now = b.now.Add(5 * time.Hour)
 		p := &b.pages[i]
-		b.site.Compare(p, b.now, b.changed[i], len(b.pages))
+		fresh.LearnTempo(&b.site, p, b.now, b.changed[i], len(b.pages))
 		p.History = p.Visit(b.now, b.changed[i], time.Time{})
 		b.changed[i] = false
 	}
