@@ -81,7 +81,7 @@ func Exception(name string) string { return exceptions[name] }
 // values are for options whose kind does not say which values they accept.
 var values = map[string][]string{
 	"accept": {"**"}, "reject": {"**/page-3*"}, "reject-word": {"none", "login"}, "session-id": {"none", "sid"}, "static-ext": {"none"},
-	"dynamic-ext": {"none", "php"}, "log-ext": {"none", "zip"}, "budget": {"1000000", "0.1/page", "10000/page"}, "objective": {"fresh=1", "age=1"},
+	"dynamic-ext": {"none", "php"}, "log-ext": {"none", "zip"}, "budget": {"1000000", "0.1/page", "10000/page"}, "objective": {"fresh=1", "age=1"}, "outdated": {"0.1", "any=0.5", "fastest=0.2"},
 	"strategy": {"batch-pagerank", "breadth-first", "larger-sites-first", "manifest-first", "partial-pagerank", "performance", "profit", "random"}, // historical ones need --history
 	"score":    {"depth=1"}, "exclude": {"page-4*"}, "mask": {"[0-9]+"}, "policy": {"priced", "uniform", "proportional", "thesis", "thesis:mirror"},
 	"archive-share": {"0.1", "1"}, "max-file": {"50KB", "2MB"}, "max-page": {"50KB", "2MB"}, "max-pages": {"5", "1000", "2000"}, "per-site": {"5", "1000", "2000"}, "max-sites": {"1", "100", "200"},

@@ -4,7 +4,8 @@ package endtoend
 // or their like, the script of packaging that does, or why none can.
 var elsewhere = map[string]map[string]string{
 	"README.md": {
-		"go run ./examples/quickstart": "examples/quickstart TestQuickstart",
+		"rdfgen setup --docroot /var/www/html --base https://www.example.org/":                                     "internal/endtoend TestSetupAndDoctor",
+		"go run ./examples/quickstart":                                                                             "examples/quickstart TestQuickstart",
 		"go install github.com/parleyweb/parley/cmd/rdfgen@latest github.com/parleyweb/parley/cmd/notifier@latest": published,
 		"go install github.com/parleyweb/parley/cmd/crawler@latest":                                                published,
 		"nginx -s reload":                    "packaging/paths",
@@ -57,6 +58,7 @@ var elsewhere = map[string]map[string]string{
 		"crawler crawl --strategy larger-sites-first --round 0 ...":              "client/crawl TestRound",
 	},
 	"docs/site.md": {
+		"rdfgen setup --docroot /var/www/html --base https://www.example.org/":                               "internal/endtoend TestSetupAndDoctor",
 		"xcaddy build --with github.com/parleyweb/parley/caddy=./caddy --with github.com/parleyweb/parley=.": "caddy TestSite",
 	},
 	"docs/versions.md": {
