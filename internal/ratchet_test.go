@@ -29,10 +29,10 @@ import (
 var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
-	"lines of a package":  6_594,
+	"lines of a package":  6_595,
 	"exported names":      2_392,
 	"public names":        528,
-	"tokens":              882_150,
+	"tokens":              882_160,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }

@@ -278,7 +278,8 @@ func (t *siteTable) tally(did *collection.Commit, done *collection.Committed) {
 func (t *siteTable) grew(origin string, n seed.Tally) {
 	t.seeder.Count(origin, n)
 	if st := t.byOrigin[origin]; st != nil {
-		st.Pages += n.New
+		s, _ := t.c.Collection.SiteByID(st.ID)
+		st.Pages = s.Pages // a sum would count twice what was stored before the site was read
 		t.touch(st)
 	}
 }
