@@ -156,6 +156,7 @@ func TestTriflesBuyNoVisits(t *testing.T) {
 			s.Speaks = speaks
 			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: perPage})
 			defer col.Close()
+			c.Significant = true
 			runFor(t, c, days*aDay, func(ctx context.Context) {
 				for hour := 0; ctx.Err() == nil; hour++ {
 					for i := range pages {

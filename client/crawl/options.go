@@ -78,7 +78,7 @@ type Options struct {
 		Threshold float64 // least profit of a revisit, between 0 and 1
 		StopValue float64 // least profit of an unannounced page; 0: no limit
 
-		Changed          string        // which changes count: significant, text or bytes
+		Changed          string        // which changes count: bytes, significant or text
 		MinPeriod        time.Duration // between two visits of a page; zero means a minute, and for thesis a day
 		MaxPeriod        time.Duration // until a page that never changed is visited again
 		MinPeriodRefused time.Duration // the same as MinPeriod, for a page that had no content
@@ -149,7 +149,7 @@ func DefaultOptions() (o Options) {
 	order.Strategy, order.PagerankJump, order.Batch, order.SameSite, order.Round = "profit", 0.15, 100_000, 500, 1
 	order.Score, revisits.Objective = "depth=1,static=1,access=1", "harmonic=1"
 	revisits.Policy, revisits.Budget, revisits.ToldBudget, revisits.Costs = "priced", "0.1/page", 1, "requests"
-	revisits.Threshold, revisits.Changed, revisits.MaxPeriod, revisits.MinPeriodRefused = 0.1, "significant", 90*day, 7*day
+	revisits.Threshold, revisits.Changed, revisits.MaxPeriod, revisits.MinPeriodRefused = 0.1, "bytes", 90*day, 7*day
 	fetch.Agent, fetch.Wait, fetch.WaitBig, fetch.MaxRate = "Parley/0.1", harvest.DefaultWait, harvest.DefaultWaitBig, harvest.DefaultMaxRate
 	fetch.InFlight, fetch.MinInFlight, fetch.PerConnection, fetch.AtOnce = harvest.DefaultSites, harvest.DefaultMinSites, harvest.DefaultPerConn, 1
 	fetch.ConnectTimeout, fetch.MinSpeed, fetch.MaxFile = harvest.DefaultConnect, harvest.DefaultMinSpeed, harvest.DefaultMaxBytes

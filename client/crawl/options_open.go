@@ -153,7 +153,7 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	answers, err3 := choose("Answers", s.Answers, "usual, all or none", map[string]collection.Answers{
 		"usual": 0, "all": collection.AllAnswers, "none": collection.NoAnswers})
 	var err4 error
-	c.EveryChange, err4 = choose("Changed", o.Revisits.Changed, "significant, text or bytes", map[string]bool{"significant": false, "text": false, "bytes": true})
+	c.Significant, err4 = choose("Changed", o.Revisits.Changed, "bytes, significant or text", map[string]bool{"bytes": false, "significant": true, "text": true})
 	c.Gatherer.Sketch = o.Revisits.Changed == "text"
 	if o.Fetch.Cookies+o.Fetch.ClientCert != "" && contents&collection.Mirror != 0 {
 		err1 = bad("Store", s.Store, "warc or none, since pages fetched with cookies or a client certificate must not be files for everybody")

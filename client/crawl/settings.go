@@ -56,9 +56,9 @@ type settings struct {
 	// believed; while the site is down, the crawl waits. See Copy.
 	Only string
 
-	// EveryChange also counts trifling changes of pages at sites that announce changes. Otherwise a change of less than a hundredth
-	// of the main text counts as none when visits are planned.
-	EveryChange bool
+	// Significant: at sites that announce changes, a change of less than a hundredth of the main text counts as none when visits are
+	// planned.
+	Significant bool
 
 	// Quiet is the longest pause for a site that does not answer, or whose
 	// robots.txt cannot be fetched. Zero means 12 hours, and a day, respectively.

@@ -222,7 +222,7 @@ func (t *siteTable) known(id frontier.SiteID) *site {
 func (t *siteTable) announces(st *site) bool {
 	t.work.Lock()
 	defer t.work.Unlock()
-	return t.c.Only == "" && !t.c.EveryChange && (st.sources.mayTell() || believed(st).Signal != (fresh.Signal{}))
+	return t.c.Only == "" && t.c.Significant && (st.sources.mayTell() || believed(st).Signal != (fresh.Signal{}))
 }
 
 // touch marks a site's record as changed. The work's lock is held.

@@ -81,7 +81,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("outdated", &revisits.Outdated, "priced: poll a site's manifest when the probability `P` is reached that its pages are outdated, such as 0.1 for their mean; any=P: that at least one is; fastest=P: that the one is which changes most often (without it: the price decides)"),
 		bind("objective", &revisits.Objective, "priced: define the cost of an outdated copy by `WEIGHTS` of fresh, harmonic and age, such as fresh=1"),
 		bind("costs", &revisits.Costs, "priced: `UNIT` of the budget: requests, or bytes in units of 20 kB"),
-		bind("changed", &revisits.Changed, "count these changes when visits are planned: `WHICH` is significant (all, but at sites that announce changes only those of 1 % of the main text or more), text (those of 1 % or more at all sites), or bytes (all)"),
+		bind("changed", &revisits.Changed, "count these changes when visits are planned: `WHICH` is bytes (all), significant (all, but at sites that announce changes only those of 1 % of the main text or more), or text (those of 1 % or more at all sites)"),
 		bind("polls", &sources.Polls, "`RULE` for polling sitemaps and feeds: ahead, by the changes expected; index, minimum-delay, posting-rate, training, advarss, round-robin; or fixed, by --sitemap-every and --feed-every"),
 		bind("min-poll-period", &sources.MinPollPeriod, "with --polls other than fixed: wait at least `TIME` between two polls of a sitemap or feed (0: 10 minutes)"),
 		bind("training-period", &sources.TrainingPeriod, "with --polls training or advarss: poll each sitemap or feed every 1 to 80 periods of `TIME`, the more often the more news it had (0: 10 minutes)"),

@@ -39,7 +39,7 @@ func TestWrongValuesNameTheirOption(t *testing.T) {
 		"--max-depth-dynamic -1":      "--max-depth-dynamic -1: want 1 or more",
 		"--per-connection 0":          "--per-connection 0: want 1 or more",
 		"--trap-share NaN":            "--trap-share NaN: want a share between 0 and 1",
-		"--changed words":             "--changed words: want significant, text or bytes",
+		"--changed words":             "--changed words: want bytes, significant or text",
 		"--strategy opic --no-links":  "--strategy opic needs links: remove --no-links and --no-parse",
 		"--told-budget 0":             "--told-budget 0: want a multiple of the budget, such as 1 or 0.5, or -1 for no limit; --frugal counts such visits against the budget itself",
 		"--stop-value .5":             "--stop-value needs --policy thesis: only there the profit of a page is between 0 and 1",

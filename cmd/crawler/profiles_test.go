@@ -22,7 +22,7 @@ func TestProfilesSetDefaults(t *testing.T) {
 		args  string
 		lines []string // of config --all
 	}{
-		{"", []string{"# store warc", "# requests false", "# requisites false", "# text-digest false", "# changed significant", "# log-ext zip", "# profile PROFILE"}},
+		{"", []string{"# store warc", "# requests false", "# requisites false", "# text-digest false", "# changed bytes", "# log-ext zip", "# profile PROFILE"}},
 		{"--profile archive", []string{"profile archive", "requests true", "requisites true", "# store warc"}},
 		{"--profile archive --requests=false", []string{"# requests false", "requisites true"}},
 		{"--profile search", []string{"text-digest true", "changed text", "log-ext zip", "log-ext pdf", "# requisites false"}},
