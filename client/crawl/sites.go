@@ -217,12 +217,14 @@ func (t *siteTable) known(id frontier.SiteID) *site {
 	return t.byID[id]
 }
 
-// announces reports whether a site may announce changes, so that it matters how much of its pages these change. In a copy it
-// never does.
+// announces reports whether it matters how much the changes of a site's pages change: it may announce them, and this is no copy.
 func (t *siteTable) announces(st *site) bool {
+	if t.c.Only != "" || !t.c.Significant {
+		return false
+	}
 	t.work.Lock()
 	defer t.work.Unlock()
-	return t.c.Only == "" && t.c.Significant && (st.sources.mayTell() || believed(st).Signal != (fresh.Signal{}))
+	return st.sources.mayTell() || believed(st).Signal != (fresh.Signal{})
 }
 
 // touch marks a site's record as changed. The work's lock is held.

@@ -34,8 +34,8 @@ type Contents struct {
 	book *book
 
 	asking sync.Mutex // guards the fields below; held while the stream is asked
-	asked  time.Time  // when the answer may be used from
-	cut    error      // the answer: nil if the book is as the stream
+	cut    error      // the last answer: nil if the book was as the stream
+	until  time.Time  // when the stream is to be asked again
 
 	late protocol.Cursor // up to here nobody waits for contents any more; the lock of the book guards it
 }
@@ -64,17 +64,19 @@ func (c *Contents) Follow(ctx context.Context) error {
 func (c *Contents) current(ctx context.Context) error {
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	if !c.asked.IsZero() && time.Since(c.asked) < cutOff {
+	if time.Now().Before(c.until) {
 		return c.cut
 	}
 	late, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	begun := time.Now()
+	c.until = time.Now().Add(cutOff)
 	c.cut = c.book.ask(late)
-	if c.asked = begun; c.cut != nil && ctx.Err() == context.Canceled {
-		c.asked = time.Time{} // the client has gone: this says nothing
-	} else if c.cut != nil {
-		c.asked = time.Now().Add(again - cutOff)
+	switch {
+	case c.cut == nil:
+	case ctx.Err() != nil:
+		c.until = time.Time{} // the client has gone: this says nothing
+	default:
+		c.until = time.Now().Add(again)
 	}
 	return c.cut
 }

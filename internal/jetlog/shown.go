@@ -132,7 +132,8 @@ func (b *book) follow(ctx context.Context) error {
 		case <-over:
 			err = errors.New("its messages have ended")
 		case <-late.C:
-			if b.mu.Lock(); b.stuck {
+			b.mu.Lock()
+			if b.stuck {
 				err = errors.New("its messages do not come")
 			}
 			b.mu.Unlock()

@@ -16,30 +16,30 @@ type Tempo struct {
 	begin   float64 // of the first period, in days since 1970
 	n       int
 	periods [mostPeriods]period
-	odds    [len(companies)]float32 // natural logarithm; recent visits count most
-	used    int                     // index in companies of the likeliest, from 1 on; 0: each page on its own
+	odds    [len(couplings)]float32 // natural logarithm; recent visits count most
+	used    int                     // index in couplings of the likeliest, from 1 on; 0: each page on its own
 	typical float64                 // rate of change of half of the pages at least
 }
 
 // A period is the time between two visits to a site, or several such times.
 type period struct {
 	end    float64
-	leaps  [len(companies)]float32 // changes that are put down to leaps in it
-	proved [len(companies)]float32 // rates, in the time of the clock, of the pages that were visited for it
+	leaps  [len(couplings)]float32 // changes that are put down to leaps in it
+	proved [len(couplings)]float32 // rates, in the time of the clock, of the pages that were visited for it
 }
 
-// A company is a way in which pages change together: a share of their changes comes in leaps of so many days of the clock, of each page in proportion to its
+// A coupling is a way in which pages change together: a share of their changes comes in leaps of so many days of the clock, of each page in proportion to its
 // rate, or of all pages alike.
-type company struct {
+type coupling struct {
 	share, leap float64
 	alike       bool
 }
 
-var companies = [...]company{{.9, 5, false}, {.9, 15, false}, {.9, 15, true}, {.9, 50, true}}
+var couplings = [...]coupling{{.9, 5, false}, {.9, 15, false}, {.9, 15, true}, {.9, 50, true}}
 
 const (
 	mostPeriods = 24
-	earned      = 3     // odds from which a company is used: 20 to 1
+	earned      = 3     // odds from which a coupling is used: 20 to 1
 	forgotten   = 0.998 // part of the odds that is left after a visit
 	leastPages  = 16    // of a site: with fewer there is little to compare
 )
@@ -47,7 +47,7 @@ const (
 // shared is the rate of the changes of a page that come with those of others, and ticks that rate in the time of the clock.
 func (t *Tempo) shared(c int, rate float64) (shared, ticks float64) {
 	const most = 12 // e^12 is as good as certain
-	is := &companies[c]
+	is := &couplings[c]
 	if is.alike {
 		rate = min(rate, t.typical)
 	}
@@ -70,7 +70,7 @@ func (t *Tempo) during(from, to float64, f func(p *period, days, part float64)) 
 
 // expects is the number of changes that are expected of a page in a time, so that its negative exponential is the probability of none.
 func (t *Tempo) expects(c int, from, to, rate float64) float64 {
-	leap := companies[c].leap
+	leap := couplings[c].leap
 	shared, ticks := t.shared(c, rate)
 	n := rate * (to - from)
 	t.during(from, to, func(p *period, days, part float64) {
@@ -96,7 +96,7 @@ func LearnTempo(s *Site, p *Page, at time.Time, changed bool, pages int) (sooner
 	rate := -math.Log(alone) / (to - from)
 	t.used = 0
 	best := float32(earned)
-	for c := range companies {
+	for c := range couplings {
 		together := post.fresh(t.expects(c, from, to, rate) / rate)
 		odds := math.Log(max(together, 1e-6) / max(alone, 1e-6))
 		if changed {
@@ -108,7 +108,7 @@ func LearnTempo(s *Site, p *Page, at time.Time, changed bool, pages int) (sooner
 		}
 	}
 	t.extend(to)
-	for c := range companies {
+	for c := range couplings {
 		t.learn(c, from, to, rate, changed)
 	}
 	s.Tempo = &t
@@ -117,7 +117,7 @@ func LearnTempo(s *Site, p *Page, at time.Time, changed bool, pages int) (sooner
 
 // learn divides a change among the periods in which it may have happened, by how much is expected of each.
 func (t *Tempo) learn(c int, from, to, rate float64, changed bool) {
-	leap := companies[c].leap
+	leap := couplings[c].leap
 	_, ticks := t.shared(c, rate)
 	each := 0.
 	if n := t.expects(c, from, to, rate); changed && n > 0 {
@@ -162,7 +162,7 @@ func (t *Tempo) merge(now float64) {
 	}
 	a, b := &t.periods[at], &t.periods[at+1]
 	part := float32((a.end - begin(at)) / (b.end - begin(at)))
-	for c := range companies {
+	for c := range couplings {
 		b.leaps[c] += a.leaps[c]
 		b.proved[c] += part * (a.proved[c] - b.proved[c])
 	}
