@@ -332,17 +332,16 @@ func TestBatchWithoutPages(t *testing.T) {
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	batches, pages := 0, map[string]bool{} // on a busy machine a page may be fetched once more
+	batches, pages := 0, 0
 	for _, r := range x.Requests() {
-		switch {
-		case r.Path == "/parley/batch":
+		if r.Path == "/parley/batch" {
 			batches++
-		case strings.HasPrefix(r.Path, "/p") && strings.HasSuffix(r.Path, ".html"):
-			pages[r.Path] = true
+		} else if files[strings.TrimPrefix(r.Path, "/")] != "" { // other names are made up, to learn how missing pages are answered
+			pages++
 		}
 	}
-	if batches != 1 || len(pages) != 40 {
-		t.Errorf("%d requests for a batch, and for %d pages", batches, len(pages))
+	if batches != 1 || pages != 40 {
+		t.Errorf("%d requests for a batch, and %d for pages", batches, pages)
 	}
 }
 
