@@ -152,7 +152,7 @@ func (r *pageReader) visit(a *harvest.Answer, rd *parser) collection.Visit {
 			v.Digest = protocol.Sum(a.Body)
 			return v
 		}
-		rd.gatherer.Sketch = r.c.Gatherer.Sketch || st != nil && r.sites.announces(st)
+		rd.gatherer.Sketch = r.c.Gatherer.Sketch || r.c.Significant && r.c.Only == "" && st != nil && r.sites.announces(st)
 		if err := rd.gather(a, a.Text || v.Unstable != collection.Stable); err != nil {
 			r.c.Log.Debug("parse page", "url", a.URL, "err", err)
 		}

@@ -217,11 +217,8 @@ func (t *siteTable) known(id frontier.SiteID) *site {
 	return t.byID[id]
 }
 
-// announces reports whether it matters how much the changes of a site's pages change: it may announce them, and this is no copy.
+// announces reports whether a site may announce changes.
 func (t *siteTable) announces(st *site) bool {
-	if t.c.Only != "" || !t.c.Significant {
-		return false
-	}
 	t.work.Lock()
 	defer t.work.Unlock()
 	return st.sources.mayTell() || believed(st).Signal != (fresh.Signal{})
