@@ -294,7 +294,7 @@ func TestReadManifestHead(t *testing.T) {
 			t.Errorf("%s: %v, %s", name, err, diff)
 		}
 		// A manifest cut short is an error or gives the full head, never a shorter one.
-		for n := range b {
+		for n := 0; n < len(b); n += 1 + len(b)/1500 {
 			if cut, err := protocol.ReadManifestHead(bytes.NewReader(b[:n]), o); err == nil && !reflect.DeepEqual(cut, head) {
 				t.Fatalf("%s cut at %d: %+v", name, n, cut)
 			}

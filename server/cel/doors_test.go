@@ -346,7 +346,7 @@ func query(t *testing.T, r *rand.Rand, n http.Handler, q *question, head protoco
 // with deletions, moves, and pages that the site's rules forbid; by polling, by push while the history grows,
 // and by queries of the current pages.
 func TestAnswersEqualBruteForce(t *testing.T) {
-	histories, questions := 12, 200
+	histories, questions := 5, 150
 	if testing.Short() {
 		histories, questions = 3, 100
 	}

@@ -81,7 +81,7 @@ func TestKilledWriter(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	r := newRig(t, 300)
 	r.must(r.journal.Close())
-	kills, indexes := 16, 0
+	kills, indexes := 9, 0
 	if testing.Short() {
 		kills = 6
 	}

@@ -31,7 +31,7 @@ func TestPartsAfterRandomEdits(t *testing.T) {
 		have items
 	}
 	var past []moment
-	covered, folds, rounds := 0, 0, 60
+	covered, folds, rounds := 0, 0, 30
 	if testing.Short() {
 		rounds = 20
 	}

@@ -324,7 +324,7 @@ func (c *crawler) crawl() {
 // On 1,000 webs each strategy fetches every page once, and always the one that comes first by definition: pages
 // one at a time, ranks and speeds that change, sites that are skipped or busy, memory of any size.
 func TestOrderMatchesBruteForce(t *testing.T) {
-	seeds := uint64(1000)
+	seeds := uint64(300)
 	if testing.Short() {
 		seeds = 50
 	}

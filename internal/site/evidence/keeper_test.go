@@ -358,10 +358,10 @@ func TestRecordsAreRemovedWithPages(t *testing.T) {
 	_, err := (&server.Publisher{Inventory: w.site, Journal: w.journal}).AcceptDeletions(t.Context())
 	w.must(err)
 	w.start(nil)
-	w.until("the records are removed", func() bool { return notes() == 2 })
-	if s := w.keeper.Status(); s.Refused != 0 || s.Public != 2 {
-		t.Errorf("%+v", s)
-	}
+	w.until("the records are removed", func() bool {
+		s := w.keeper.Status()
+		return notes() == 2 && s.Refused == 0 && s.Public == 2
+	})
 }
 
 // After a move to another host, a page that was refused stays withdrawn until it is served there, and no bytes are delivered

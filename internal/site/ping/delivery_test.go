@@ -19,7 +19,7 @@ import (
 // follows a newer one. In every other history the topics are written some time after the journal, and
 // reported as published some time later still.
 func TestRandomDeliveries(t *testing.T) {
-	n := 500
+	n := 150
 	if testing.Short() {
 		n = 15
 	}

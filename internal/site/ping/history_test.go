@@ -66,7 +66,7 @@ type tally struct {
 }
 
 func TestRandomHistories(t *testing.T) {
-	n := 1000
+	n := 300
 	if testing.Short() {
 		n = 25
 	}

@@ -247,7 +247,7 @@ func TestWebSubRejectsWrongConfiguration(t *testing.T) {
 // other history the topics are written some time after the journal, and reported as published some time later
 // still.
 func TestRandomPings(t *testing.T) {
-	n := 500
+	n := 150
 	if testing.Short() {
 		n = 15
 	}
