@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -32,17 +33,12 @@ const (
 func callersOf(t *testing.T, text string) (*caller.Callers, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "callers")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, name, text)
 	return caller.Read(name)
 }
 
 func TestReadCallers(t *testing.T) {
-	c, err := callersOf(t, "# who may ask\n\nGoodBot "+goodToken+" agents # ours\nevilbot\t"+evilToken+"\r\nevilbot another-token-of-evil\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(callersOf(t, "# who may ask\n\nGoodBot "+goodToken+" agents # ours\nevilbot\t"+evilToken+"\r\nevilbot another-token-of-evil\n"))
 	for said, want := range map[string]caller.Caller{
 		"":                             {},
 		"Basic dXNlcjpwYXNzd29yZA==":   {},
@@ -93,15 +89,10 @@ func TestCallersChange(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "callers")
 		write := func(text string) {
 			t.Helper()
-			if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())))
 		}
 		write("good " + goodToken + "\nevil " + evilToken + "\n")
-		c, err := caller.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(caller.Read(name))
 		var logged bytes.Buffer
 		c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 		known := func(when, want string) {
@@ -145,9 +136,7 @@ func TestCallersChange(t *testing.T) {
 			said("broken", want, 1)
 		}
 		for n := range 2 { // it is gone, then faulty as before: both are logged
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(name))
 			for range 3 {
 				time.Sleep(time.Second)
 				known("the file is removed", "good plain")
@@ -186,15 +175,10 @@ func TestSlowCallersFileDelaysOneRequest(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "callers")
 		write := func(text string) {
 			t.Helper()
-			if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())))
 		}
 		write("good " + goodToken + "\n")
-		c, err := caller.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(caller.Read(name))
 		stuck := make(stuckLog)
 		c.Logger = slog.New(slog.NewTextHandler(stuck, nil))
 		answered := make(chan error, 10)
@@ -234,15 +218,10 @@ func TestSlowCallersFileDelaysOneRequest(t *testing.T) {
 func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "callers")
 	write := func(text string) {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, text)
 	}
 	write("good " + goodToken + "\nevil " + evilToken + "\n")
-	c, err := caller.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(caller.Read(name))
 	d := newDepot(t, func(n *doors.Notifier) { n.Clients.Identify = c.Identify })
 	begin := d.Journal.Head()
 	anybody, good := d.listen(begin, ""), d.listen(begin, "", "Authorization", "Bearer "+goodToken)
@@ -286,9 +265,7 @@ func FuzzCallers(f *testing.F) {
 	f.Add("a\x00 b\r\n\xff")
 	name := filepath.Join(f.TempDir(), "callers")
 	f.Fuzz(func(t *testing.T, text string) {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, text)
 		c, err := caller.Read(name)
 		if err != nil {
 			return
@@ -303,10 +280,7 @@ func FuzzCallers(f *testing.F) {
 // robots.txt has rules for an identified crawler: they apply at every door, in addition to the rules for
 // everybody (C30).
 func TestEveryDoorAppliesRulesOfItsCaller(t *testing.T) {
-	c, err := callersOf(t, "good "+goodToken+"\nevil "+evilToken+"\nplain "+plainToken+"\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(callersOf(t, "good "+goodToken+"\nevil "+evilToken+"\nplain "+plainToken+"\n"))
 	var maker *archive.Maker
 	var site *server.Site
 	d := newArchivist(t, func(n *doors.Notifier) {

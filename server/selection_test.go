@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -112,10 +113,7 @@ func TestBundleLimits(t *testing.T) {
 
 // A crawler that robots.txt bars from a part of the site does not learn of deletions and moves there.
 func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
-	c, err := callersOf(t, "evil "+evilToken+"\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(callersOf(t, "evil "+evilToken+"\n"))
 	var site *server.Site
 	d := newArchivist(t, func(n *doors.Notifier) {
 		n.Clients.Identify = c.Identify

@@ -21,6 +21,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -76,12 +77,8 @@ func startSidecar(t *testing.T, files map[string]string, args ...string) *sideca
 func (s *sidecar) write(name, text string) {
 	s.Helper()
 	path := filepath.Join(s.root, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		s.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		s.Fatal(err)
-	}
+	must.OK(s, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Write(s, path, text)
 }
 
 func (s *sidecar) found() (d protocol.Discovery) {
@@ -115,22 +112,13 @@ func (s *sidecar) status() string {
 
 func ask(t *testing.T, method, url, body string, header ...string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))
 	return resp.StatusCode, string(b)
 }
 
@@ -228,9 +216,7 @@ func TestCallersFileIsReloaded(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	const nice, evil = "0123456789abcdefnice", "0123456789abcdefevil"
 	write := func(text string) {
-		if err := os.WriteFile(callers, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, callers, text)
 	}
 	write("EvilBot " + evil + "\n")
 	s := startSidecar(t, map[string]string{"a.html": text("a")}, "--callers", callers)
@@ -252,9 +238,7 @@ func TestCallersFileIsReloaded(t *testing.T) {
 func TestPresetHigh(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	const nice, other = "0123456789abcdefnice", "0123456789abcdefother"
-	if err := os.WriteFile(callers, []byte("# ours\nNiceBot "+nice+" agents\nOtherBot "+other+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, callers, "# ours\nNiceBot "+nice+" agents\nOtherBot "+other+"\n")
 	pages := map[string]string{"robots.txt": "User-agent: *\nDisallow: /hidden/\nUser-agent: OtherBot\nDisallow: /news/\nDisallow: /hidden/\n",
 		"hidden/x.html": text("x")}
 	for i := range 20 {
@@ -293,15 +277,9 @@ func TestPresetHigh(t *testing.T) {
 		host, path string
 		status     int
 	}{{"", "news/5.html", 200}, {"wrong.example.net", "news/5.html", 308}, {"wrong.example.net", "robots.rdf", 308}, {"wrong.example.net", protocol.DiscoveryPath, 200}} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", s.base+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.base+c.path, nil))
 		req.Host = c.host
-		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultTransport.RoundTrip(req))
 		resp.Body.Close()
 		if to := resp.Header.Get("Location"); resp.StatusCode != c.status || c.status == 308 && to != s.base+c.path {
 			t.Errorf("%s of %q: %s to %q, want %d", c.path, c.host, resp.Status, to, c.status)
@@ -417,13 +395,9 @@ func TestPresets(t *testing.T) {
 func TestInvalidFormOptions(t *testing.T) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "docroot")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(root, 0o755))
 	for name, text := range map[string]string{"callers": "NiceBot short\n", "docroot/callers": "NiceBot 0123456789abcdef\n", "list": "a\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(dir, name), text)
 	}
 	for _, c := range []struct {
 		args string
@@ -459,10 +433,7 @@ func TestInvalidFormOptions(t *testing.T) {
 
 // Every option named in the manual of the forms exists.
 func TestManualOptionsExist(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/schemes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	manual := must.Get(os.ReadFile("../../docs/schemes.md"))
 	var help strings.Builder
 	if code := command.Main(t.Context(), notifier, []string{"--help-all"}, nil, &help, io.Discard); code != 0 {
 		t.Fatalf("-h: %d", code)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/content"
@@ -241,9 +242,7 @@ func TestNoArchiveOnNearlyFullDisk(t *testing.T) {
 // If the archive directory cannot be used, the error comes at once.
 func TestUnusableArchiveDirectory(t *testing.T) {
 	d := newDepot(t, func(m *archive.Maker) {
-		if err := os.WriteFile(m.Dir, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, m.Dir, "x")
 	})
 	if err := d.maker.Open(); err == nil {
 		t.Error("Open did not fail")

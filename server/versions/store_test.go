@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/inventory"
@@ -339,9 +340,7 @@ func TestUnusableDirectory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(17, 18))
 	r := newRig(t, func(s *versions.Store) {
 		file := filepath.Join(filepath.Dir(s.Dir), "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, nil, 0o600))
 		s.Dir = filepath.Join(file, "versions")
 	})
 	one := text(rnd, 6000)
@@ -369,16 +368,12 @@ func TestDirectoryBecomesUsableAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(25, 26))
 		file := filepath.Join(dir, "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, nil, 0o600))
 		var logged bytes.Buffer
 		s := &versions.Store{Dir: filepath.Join(file, "versions"), Log: slog.New(slog.NewTextHandler(&logged, nil))}
 		page := text(rnd, 3000)
 		s.KeepPage(base, page)
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(file))
 		s.KeepPage(base, page) // it does not retry every time
 		if st := s.Stats(); !st.Trouble || st.Versions != 0 || st.Bytes != 0 {
 			t.Errorf("%+v", st)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // printedRows returns the rows of a table, by their names.
@@ -30,10 +31,7 @@ func printedRows(t *testing.T, args ...string) map[string][]string {
 func number(t *testing.T, cell string) float64 {
 	t.Helper()
 	cell, _, _ = strings.Cut(strings.TrimSuffix(cell, "%"), "/")
-	x, err := strconv.ParseFloat(cell, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(strconv.ParseFloat(cell, 64))
 	return x
 }
 

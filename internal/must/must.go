@@ -1,0 +1,29 @@
+// Package must is for the steps of a test that are not what it tests: a step that fails ends the test.
+package must
+
+import (
+	"os"
+	"testing"
+)
+
+// OK ends the test unless err is nil.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Get returns v, the result of a call that may fail. It panics if the call has failed, so that the trace names the line.
+func Get[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Write writes a file that everybody may read. Its directory must exist.
+func Write(t testing.TB, path, text string) {
+	t.Helper()
+	OK(t, os.WriteFile(path, []byte(text), 0o644))
+}
