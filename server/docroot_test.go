@@ -41,7 +41,6 @@ func (d *docroot) path(place string) string { return filepath.Join(d.dir, filepa
 
 func (d *docroot) write(place, content string) {
 	d.Helper()
-	d.must(os.MkdirAll(filepath.Dir(d.path(place)), 0o755))
 	must.Write(d, d.path(place), content)
 }
 

@@ -51,7 +51,6 @@ func (d *deployment) build(name string, pages ...string) {
 	d.Helper()
 	for _, p := range pages {
 		file := filepath.Join(d.dir, name, p)
-		d.must(os.MkdirAll(filepath.Dir(file), 0o755))
 		must.Write(d, file, "content of "+p)
 		at := time.Now().Add(-time.Duration(rand.Int64N(int64(365*24*time.Hour))) - 48*time.Hour)
 		d.must(os.Chtimes(file, at, at))

@@ -34,7 +34,6 @@ func (m *mover) path(name string) string { return filepath.Join(m.dir, name) }
 
 func (m *mover) write(name, text string) {
 	m.Helper()
-	m.must(os.MkdirAll(filepath.Dir(m.path("root/"+name)), 0o755))
 	must.Write(m, m.path("root/"+name), text)
 	m.must(os.Chtimes(m.path("root/"+name), time.Time{}, time.Now().Add(-time.Hour)))
 }

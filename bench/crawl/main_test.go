@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -24,7 +23,6 @@ func smallSite(t *testing.T) string {
 	write := func(name, page string) {
 		t.Helper()
 		name = filepath.Join(dir, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
 		must.Write(t, name, "<!DOCTYPE html><title>a page</title>"+page)
 	}
 	front := `<a href="none.html">broken</a> <img src="none.png">`

@@ -77,7 +77,6 @@ func startSidecar(t *testing.T, files map[string]string, args ...string) *sideca
 func (s *sidecar) write(name, text string) {
 	s.Helper()
 	path := filepath.Join(s.root, filepath.FromSlash(name))
-	must.OK(s, os.MkdirAll(filepath.Dir(path), 0o755))
 	must.Write(s, path, text)
 }
 

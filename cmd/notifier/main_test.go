@@ -20,7 +20,6 @@ func TestStatusMetricsAndHealth(t *testing.T) {
 	dir := t.TempDir()
 	root, state := filepath.Join(dir, "public"), filepath.Join(dir, "state")
 	for _, name := range []string{"a.html", "b.html"} {
-		must.OK(t, os.MkdirAll(root, 0o755))
 		must.Write(t, filepath.Join(root, name), name)
 	}
 	const base = "http://127.0.0.1:9/" // nothing listens there, so the self-check has something to report

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,7 +42,6 @@ func twoBuilds(t *testing.T) (monday, tuesday string) {
 
 func writeBuilt(t *testing.T, name, content string) {
 	t.Helper()
-	must.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
 	must.Write(t, name, content)
 }
 

@@ -32,7 +32,6 @@ func newDesk(t *testing.T, pages ...string) *desk {
 func (d *desk) write(page, content string) {
 	d.t.Helper()
 	name := filepath.Join(d.root, page)
-	must.OK(d.t, os.MkdirAll(filepath.Dir(name), 0o755))
 	must.Write(d.t, name, content)
 }
 

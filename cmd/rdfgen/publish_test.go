@@ -95,7 +95,6 @@ func (h *hosting) build(name string, age time.Duration, pages map[string]string)
 	at := time.Now().Add(-age)
 	for page, text := range pages {
 		file := filepath.Join(dir, page)
-		h.must(os.MkdirAll(filepath.Dir(file), 0o755))
 		must.Write(h, file, text)
 		h.must(os.Chtimes(file, at, at))
 	}

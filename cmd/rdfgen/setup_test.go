@@ -36,7 +36,6 @@ func (m *machineRoot) must(err error) {
 func (m *machineRoot) write(path, text string) {
 	m.t.Helper()
 	path = filepath.Join(m.dir, path)
-	m.must(os.MkdirAll(filepath.Dir(path), 0o755))
 	must.Write(m.t, path, strings.ReplaceAll(text, "DIR", m.dir))
 }
 

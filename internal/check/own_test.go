@@ -30,7 +30,6 @@ func published(t *testing.T, base string) (root string, paths []string) {
 	write := func(name, text string, age int) {
 		t.Helper()
 		p := filepath.Join(root, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(p), 0o755))
 		must.Write(t, p, "<!doctype html><title>"+text+"</title><p>"+strings.Repeat(text+" and so on. ", 200))
 		at := time.Now().Add(-time.Duration(age) * 31 * time.Hour)
 		must.OK(t, os.Chtimes(p, at, at))

@@ -35,7 +35,6 @@ func TestSetupAndDoctor(t *testing.T) {
 	conf, site, locations := filepath.Join(etc, "nginx/nginx.conf"), filepath.Join(etc, "nginx/sites-available/default"), ""
 	write := func(path, text string) {
 		t.Helper()
-		r.must(os.MkdirAll(filepath.Dir(path), 0o755))
 		must.Write(r.t, path, text)
 	}
 	write(conf, fmt.Sprintf("pid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nuser root;\nevents {}\nhttp {\ninclude /etc/nginx/mime.types;\naccess_log off;\n"+

@@ -98,7 +98,6 @@ func TestEditors(t *testing.T) {
 		{"mv of a directory out of the docroot, until the grace period ends", func(t *testing.T) { r.must(os.Rename(p("dir2/deep"), filepath.Join(outside, "deep"))) },
 			[]string{"delete /dir2/deep/z.html"}},
 		{"mv of a directory in", func(t *testing.T) {
-			r.must(os.MkdirAll(filepath.Join(outside, "in/er"), 0o755))
 			must.Write(r.t, filepath.Join(outside, "in/er/1.html"), "one")
 			must.Write(r.t, filepath.Join(outside, "in/2.html"), "two")
 			r.must(os.Rename(filepath.Join(outside, "in"), p("in")))

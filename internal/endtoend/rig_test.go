@@ -99,7 +99,6 @@ func (r *rig) path(name string) string { return filepath.Join(r.root, filepath.F
 
 func (r *rig) write(name, content string) {
 	r.t.Helper()
-	r.must(os.MkdirAll(filepath.Dir(r.path(name)), 0o755))
 	must.Write(r.t, r.path(name), content)
 }
 

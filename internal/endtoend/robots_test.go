@@ -130,7 +130,6 @@ func TestRobotsLostUnderNotifier(t *testing.T) {
 func TestRobotsOfASiteBelowAPath(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"index.html": "<p>Welcome", "secret/plan.html": "<p>The plan"} {
-		must.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
 		must.Write(t, filepath.Join(root, name), text)
 	}
 	mux := http.NewServeMux()
@@ -176,7 +175,6 @@ func TestRobotsOfASiteBelowAPath(t *testing.T) {
 func TestSelfCheckThroughAProxy(t *testing.T) {
 	dir := t.TempDir()
 	root, asked := filepath.Join(dir, "public"), atomic.Int32{}
-	must.OK(t, os.MkdirAll(root, 0o755))
 	must.Write(t, filepath.Join(root, "a.html"), "<p>A page")
 	files := http.FileServer(http.Dir(root))
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -3,6 +3,7 @@ package must
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -22,8 +23,9 @@ func Get[T any](v T, err error) T {
 	return v
 }
 
-// Write writes a file that everybody may read. Its directory must exist.
+// Write writes a file that everybody may read, and makes its directory.
 func Write(t testing.TB, path, text string) {
 	t.Helper()
+	OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	OK(t, os.WriteFile(path, []byte(text), 0o644))
 }

@@ -17,7 +17,6 @@ func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		name = filepath.Join(dir, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
 		must.Write(t, name, content)
 	}
 }

@@ -84,7 +84,6 @@ func (w *world) must(err error) {
 func (w *world) write(name, text string) {
 	w.Helper()
 	path := filepath.Join(w.root, filepath.FromSlash(name))
-	w.must(os.MkdirAll(filepath.Dir(path), 0o755))
 	must.Write(w, path, text)
 }
 

@@ -84,7 +84,6 @@ func (g *gone) lines() (list []string) {
 func (g *gone) file(name string) {
 	g.Helper()
 	p := filepath.Join(g.root, name)
-	g.must(os.MkdirAll(filepath.Dir(p), 0o755))
 	must.Write(g, p, "<title>"+name+"</title>")
 }
 

@@ -52,7 +52,6 @@ func (d *disk) path(place string) string { return filepath.Join(d.dir, filepath.
 
 func (d *disk) write(place, content string) {
 	d.Helper()
-	d.must(os.MkdirAll(filepath.Dir(d.path(place)), 0o755))
 	must.Write(d, d.path(place), content)
 }
 
