@@ -62,12 +62,13 @@ func (p *paper) measured(ctx context.Context, s *sheet) (*sheet, error) {
 	return s, nil
 }
 
-// meanResult has the mean freshness and age of some runs of the same days, in all and of each day.
+// meanResult has the mean freshness, age and polls of some runs of the same days, in all and of each day.
 func meanResult(runs []*sim.Result) *sim.Result {
 	mean, n := sim.Result{Daily: make([]sim.Day, len(runs[0].Daily))}, float64(len(runs))
 	for _, r := range runs {
 		mean.Fresh += r.Fresh / n
 		mean.Age += r.Age / n
+		mean.Polls += r.Polls / n
 		for i, d := range r.Daily {
 			mean.Daily[i].Fresh += d.Fresh / n
 			mean.Daily[i].Age += d.Age / n

@@ -84,3 +84,12 @@ func TestSchemesOfManySites(t *testing.T) {
 		}
 	}
 }
+
+// The means of several runs have their polls, too.
+func TestPollsOfOutdatedSites(t *testing.T) {
+	for web, row := range printedRows(t, "--quick", "--only", "outdated") {
+		if web != "web" && !(number(t, row[1]) > 0) {
+			t.Errorf("%s: %v", web, row)
+		}
+	}
+}
