@@ -82,15 +82,20 @@ func TestReadCallers(t *testing.T) {
 	}
 }
 
+// callersFile returns the name of a file of callers, and how to write it with the time of the test.
+func callersFile(t *testing.T) (name string, write func(text string)) {
+	name = filepath.Join(t.TempDir(), "callers")
+	return name, func(text string) {
+		t.Helper()
+		must.OK(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())))
+	}
+}
+
 // A line that is added or removed counts from the next read of the file on, and an unreadable line changes
 // nothing.
 func TestCallersChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		name := filepath.Join(t.TempDir(), "callers")
-		write := func(text string) {
-			t.Helper()
-			must.OK(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())))
-		}
+		name, write := callersFile(t)
 		write("good " + goodToken + "\nevil " + evilToken + "\n")
 		c := must.Get(caller.Read(name))
 		var logged bytes.Buffer
@@ -172,11 +177,7 @@ func (l stuckLog) Write(b []byte) (int, error) {
 // While the request that rereads the file takes long, all others are answered.
 func TestSlowCallersFileDelaysOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		name := filepath.Join(t.TempDir(), "callers")
-		write := func(text string) {
-			t.Helper()
-			must.OK(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())))
-		}
+		name, write := callersFile(t)
 		write("good " + goodToken + "\n")
 		c := must.Get(caller.Read(name))
 		stuck := make(stuckLog)
@@ -377,8 +378,7 @@ func (d *depot) askAllAs(token, ref string) (*http.Response, []byte) {
 
 func (d *depot) askAs(token, ref string) (*http.Response, []byte) {
 	d.Helper()
-	req, err := http.NewRequestWithContext(d.Context(), "GET", d.Base+ref, nil)
-	d.Must(err)
+	req := must.Get(http.NewRequestWithContext(d.Context(), "GET", d.Base+ref, nil))
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

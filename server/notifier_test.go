@@ -78,14 +78,7 @@ func until(t *testing.T, what string, cond func() bool) {
 
 func (s *site) get(path string, header ...string) (*http.Response, string) {
 	s.Helper()
-	r := must.Get(http.NewRequestWithContext(s.Context(), "GET", s.web.URL+path, nil))
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp := must.Get(http.DefaultClient.Do(r))
-	defer resp.Body.Close()
-	b := must.Get(io.ReadAll(resp.Body))
-	return resp, string(b)
+	return must.Fetch(s, "GET", s.web.URL+path, "", header...)
 }
 
 // changes fetches the changes after a cursor.

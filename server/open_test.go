@@ -15,6 +15,17 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
+// loseATurn puts the state back to before a change that the manifest has, and leaves it closed.
+func (w *world) loseATurn() {
+	w.must(w.journal.Close())
+	old := must.Get(os.ReadFile(w.state()))
+	w.open()
+	w.write("a.html", "3")
+	w.turn()
+	w.must(w.journal.Close())
+	w.must(os.WriteFile(w.state(), old, 0o600))
+}
+
 // Every story begins with a state and a manifest that agree, at 2 changes.
 func TestEpoch(t *testing.T) {
 	for name, story := range map[string]struct {
@@ -36,13 +47,7 @@ func TestEpoch(t *testing.T) {
 			must.Write(w, w.out(), strings.ReplaceAll(string(b), "p:epoch", "p:other"))
 		}},
 		"the state is an older copy": {renewed: true, seeded: true, do: func(w *world) {
-			w.must(w.journal.Close())
-			old := must.Get(os.ReadFile(w.state()))
-			w.open()
-			w.write("a.html", "3")
-			w.turn()
-			w.must(w.journal.Close())
-			w.must(os.WriteFile(w.state(), old, 0o600))
+			w.loseATurn()
 			w.open() // so that Close below has something to close
 		}},
 		"the state is lost": {renewed: true, seeded: true, do: func(w *world) {
@@ -58,13 +63,7 @@ func TestEpoch(t *testing.T) {
 			w.open()
 		}},
 		"the state is older, the manifest cut short": {renewed: true, do: func(w *world) {
-			w.must(w.journal.Close())
-			old := must.Get(os.ReadFile(w.state()))
-			w.open()
-			w.write("a.html", "3")
-			w.turn()
-			w.must(w.journal.Close())
-			w.must(os.WriteFile(w.state(), old, 0o600))
+			w.loseATurn()
 			b := must.Get(os.ReadFile(w.out()))
 			w.must(os.WriteFile(w.out(), b[:len(b)-100], 0o644))
 			w.open()

@@ -34,17 +34,10 @@ func newQueried(t *testing.T, change ...func(*doors.Notifier)) *site {
 // ask sends a query, and returns the response and its body.
 func (s *site) ask(method, path, contentType, body string, header ...string) (*http.Response, string) {
 	s.Helper()
-	r := must.Get(http.NewRequestWithContext(s.Context(), method, s.web.URL+path, strings.NewReader(body)))
 	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
+		header = append(header, "Content-Type", contentType)
 	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp := must.Get(http.DefaultClient.Do(r))
-	defer resp.Body.Close()
-	b := must.Get(io.ReadAll(resp.Body))
-	return resp, string(b)
+	return must.Fetch(s, method, s.web.URL+path, body, header...)
 }
 
 // told parses a response of the query door: names of items, with a "-" before those of deleted pages.

@@ -187,8 +187,7 @@ func TestFilterTooLongForBundleURL(t *testing.T) {
 		return d.ask("POST", "parley/changes", "application/x-www-form-urlencoded", q.Encode())
 	}
 	resp, b := ask("batch", strings.Repeat("é", 1000))
-	m, err := protocol.ParseMessage(b)
-	d.Must(err)
+	m := must.Get(protocol.ParseMessage(b))
 	if u, err := protocol.CanonicalURL(d.Base, m.Body.Href); resp.StatusCode != 200 || err != nil || u == "" {
 		t.Errorf("status %d: %v %.300s", resp.StatusCode, err, b)
 	}

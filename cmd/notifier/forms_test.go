@@ -47,19 +47,8 @@ func startSidecar(t *testing.T, files map[string]string, args ...string) *sideca
 	for name, text := range files {
 		s.write(name, text)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	var said bytes.Buffer
-	go func() {
-		ended <- command.Main(ctx, notifier, append([]string{"--docroot", s.root, "--base", s.base, "--state", s.state, "--listen", listen,
-			"--admin", s.admin, "--no-self-check", "--grace", "0", "--log-level", "warn"}, args...), nil, io.Discard, &said)
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("exit code %d after stop: %s", code, said.String())
-		}
-	})
+	ended, said := s.run(append([]string{"--docroot", s.root, "--base", s.base, "--state", s.state, "--listen", listen,
+		"--admin", s.admin, "--grace", "0"}, args...)...)
 	until(t, func() bool {
 		select {
 		case code := <-ended:
@@ -72,6 +61,22 @@ func startSidecar(t *testing.T, files map[string]string, args ...string) *sideca
 		return code == 200 && written == 200
 	})
 	return s
+}
+
+// run runs the notifier until the test ends. Once it has ended, its exit code can be read, and what it has logged.
+func (s *sidecar) run(args ...string) (ended chan int, said *bytes.Buffer) {
+	ctx, stop := context.WithCancel(s.Context())
+	ended, said = make(chan int, 1), new(bytes.Buffer)
+	go func() {
+		ended <- command.Main(ctx, notifier, append(args, "--no-self-check", "--log-level", "warn"), nil, io.Discard, said)
+	}()
+	s.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 || s.Failed() {
+			s.Errorf("exit code %d after stop: %s", code, said.String())
+		}
+	})
+	return ended, said
 }
 
 func (s *sidecar) write(name, text string) {
@@ -111,14 +116,8 @@ func (s *sidecar) status() string {
 
 func ask(t *testing.T, method, url, body string, header ...string) (int, string) {
 	t.Helper()
-	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp := must.Get(http.DefaultClient.Do(r))
-	defer resp.Body.Close()
-	b := must.Get(io.ReadAll(resp.Body))
-	return resp.StatusCode, string(b)
+	resp, b := must.Fetch(t, method, url, body, header...)
+	return resp.StatusCode, b
 }
 
 // text returns a page of some length that ends with the given text.
@@ -144,19 +143,8 @@ func TestFetchedPagesAreDelivered(t *testing.T) {
 	s.write("list", web.URL+"/a.html\n")
 	listen := front.FreeAddress()
 	s.base = "http://" + listen + "/" // the doors, beside the web server
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	var said strings.Builder
-	go func() {
-		ended <- command.Main(ctx, notifier, []string{"--urls", filepath.Join(s.dir, "list"), "--base", web.URL + "/", "--state", s.state, "--listen", listen, "--fetch",
-			"--fetch-rate", "1000", "--recheck", "1s", "--look-every", "200ms", "--versions", "1MB", "--no-self-check", "--grace", "0", "--log-level", "warn"}, nil, io.Discard, &said)
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("exit code %d after stop: %s", code, said.String())
-		}
-	})
+	s.run("--urls", filepath.Join(s.dir, "list"), "--base", web.URL+"/", "--state", s.state, "--listen", listen, "--fetch",
+		"--fetch-rate", "1000", "--recheck", "1s", "--look-every", "200ms", "--versions", "1MB", "--grace", "0")
 	until(t, func() bool { code, _ := get(s.base + ".well-known/parley"); return code == 200 })
 	until(t, func() bool { _, text := get(s.base + "robots.rdf"); return strings.Contains(text, "sha-256") })
 	start := s.found().Head
@@ -183,20 +171,8 @@ func TestCallerRulesApplyToURLLists(t *testing.T) {
 	s.write("callers", "NiceBot "+nice+"\nEvilBot "+evil+"\n")
 	listen := front.FreeAddress()
 	s.base = "http://" + listen + "/"
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	var said strings.Builder
-	go func() {
-		ended <- command.Main(ctx, notifier, []string{"--urls", filepath.Join(s.dir, "list"), "--base", web.URL + "/", "--state", s.state, "--listen", listen,
-			"--robots", filepath.Join(s.dir, "robots.txt"), "--callers", filepath.Join(s.dir, "callers"), "--look-every", "200ms", "--no-self-check",
-			"--log-level", "warn"}, nil, io.Discard, &said)
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("exit code %d after stop: %s", code, said.String())
-		}
-	})
+	s.run("--urls", filepath.Join(s.dir, "list"), "--base", web.URL+"/", "--state", s.state, "--listen", listen,
+		"--robots", filepath.Join(s.dir, "robots.txt"), "--callers", filepath.Join(s.dir, "callers"), "--look-every", "200ms")
 	until(t, func() bool { _, text := get(s.base + "robots.rdf"); return strings.Contains(text, "/a.html") })
 	start := s.found().Head
 	s.write("list", web.URL+"/a.html\n"+web.URL+"/news/b.html\n"+web.URL+"/c.html\n")

@@ -124,10 +124,8 @@ func TestRequestDuringBuildWaits(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { goOn() }})
-	req, err := http.NewRequestWithContext(ctx, "GET", d.Base+"parley/site.wacz", nil)
-	d.Must(err)
-	resp, err := http.DefaultClient.Do(req)
-	d.Must(err)
+	req := must.Get(http.NewRequestWithContext(ctx, "GET", d.Base+"parley/site.wacz", nil))
+	resp := must.Get(http.DefaultClient.Do(req))
 	defer resp.Body.Close()
 	if a, _ := d.maker.Latest(); resp.StatusCode != 200 || resp.Header.Get("Parley-Cursor") != a.Cursor.String() {
 		t.Errorf("%s %v", resp.Status, resp.Header)
@@ -182,8 +180,7 @@ func TestCorruptArchiveIsReplaced(t *testing.T) {
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%v, %v", names, err)
 	}
-	b, err := os.ReadFile(names[0])
-	d.Must(err)
+	b := must.Get(os.ReadFile(names[0]))
 	at := bytes.Index(b, []byte("archive/data.warc.gz")) + 200 // within the data: the directory and pages.jsonl stay intact
 	whole := bytes.Clone(b)
 	for i := range 100 {

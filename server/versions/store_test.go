@@ -170,9 +170,7 @@ func TestDeltaLargerThanPageIsNotSent(t *testing.T) {
 	}{{"a.html", one, nil}, {"c.html", tiny, []byte("<p>2</p>")}} {
 		is := c.is
 		if is == nil {
-			var err error
-			is, err = os.ReadFile(filepath.Join(r.site.Docroot, c.place))
-			r.ok(err)
+			is = must.Get(os.ReadFile(filepath.Join(r.site.Docroot, c.place)))
 		}
 		for range 2 { // the result is remembered
 			b, err := r.delta(base+c.place, c.was, is)
@@ -278,8 +276,7 @@ func (r *rig) onDisk(most int64) {
 	var bytes int64
 	files := r.files()
 	for _, name := range files {
-		fi, err := os.Stat(name)
-		r.ok(err)
+		fi := must.Get(os.Stat(name))
 		bytes += (fi.Size() + 4095) / 4096 * 4096
 	}
 	if st := r.store.Stats(); bytes > most || bytes != st.Bytes || len(files) != st.Versions {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -173,14 +172,7 @@ func (s *site) listen(query string) {
 // ask returns the response of a door.
 func (s *site) ask(method, url, body string, header ...string) (*http.Response, string) {
 	s.Helper()
-	r := must.Get(http.NewRequestWithContext(s.Context(), method, url, strings.NewReader(body)))
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp := must.Get(http.DefaultClient.Do(r))
-	defer resp.Body.Close()
-	b := must.Get(io.ReadAll(resp.Body))
-	return resp, string(b)
+	return must.Fetch(s, method, url, body, header...)
 }
 
 // edit changes a few files at random and runs a Turn of the publisher.

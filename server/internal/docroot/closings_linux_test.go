@@ -14,7 +14,7 @@ import (
 // What the system reports of the ways in which files are saved.
 func TestFileEvents(t *testing.T) {
 	d := newDisk(t, "a.html", "open.html")
-	got, err := docroot.FileEvents(d.dir, func() {
+	got := must.Get(docroot.FileEvents(d.dir, func() {
 		d.write("a.html", "x")
 		d.must(os.Rename(d.path("a.html"), d.path("b.html")))
 		d.must(os.Chmod(d.path("b.html"), 0o600))
@@ -25,8 +25,7 @@ func TestFileEvents(t *testing.T) {
 		d.must(os.Mkdir(d.path("sub"), 0o755))
 		must.Get(os.ReadFile(d.path("open.html")))
 		d.write("end", "")
-	})
-	d.must(err)
+	}))
 	want := []string{"a.html written", "a.html complete", "a.html left", "b.html complete", "b.html touched", "b.html written",
 		"new.html created", "new.html written", "new.html complete", "linked.html created", "b.html left", "sub other directory"}
 	// Equal events in a row may be reported as one.
