@@ -21,8 +21,7 @@ func packed(t testing.TB, described string, pages ...string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	put := func(name string) io.Writer {
-		w := must.Get(z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store}))
-		return w
+		return must.Get(z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store}))
 	}
 	w := bundle.NewWriter(put(archiveData), bundle.Head{To: protocol.Cursor{Epoch: "one", Seq: 7}, Changes: len(pages)}, bundle.Gzip)
 	for i, p := range pages {

@@ -46,8 +46,7 @@ func (d *depot) told(ref string) protocol.Message {
 	if resp.StatusCode != 200 {
 		d.Fatalf("%s: status %d: %s", ref, resp.StatusCode, b)
 	}
-	m := must.Get(protocol.ParseMessage(b))
-	return m
+	return must.Get(protocol.ParseMessage(b))
 }
 
 // toldAll asks until one message leads to the head: on a busy machine a message may end early.

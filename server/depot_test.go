@@ -114,6 +114,5 @@ func (d *depot) message(ref string) protocol.Message {
 	if resp.StatusCode != 200 {
 		d.Fatalf("%s: %s: %.300s", ref, resp.Status, b)
 	}
-	m := must.Get(protocol.ParseMessage(bytes.TrimSpace(b)))
-	return m
+	return must.Get(protocol.ParseMessage(bytes.TrimSpace(b)))
 }

@@ -143,8 +143,7 @@ func TestHealNginx(t *testing.T) {
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Pace: server.Pace{Once: true}, Log: testLog(t)}
 	turn := func() inventory.Report {
 		t.Helper()
-		rep := must.Get(pub.Turn(t.Context()))
-		return rep
+		return must.Get(pub.Turn(t.Context()))
 	}
 	turn()
 	web := serveNginx(t, d.dir)

@@ -32,8 +32,7 @@ func TestTurnWaitsForPendingHeals(t *testing.T) {
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Healer: d.site}, Pace: server.Pace{Once: true}}
 	turn := func() inventory.Report {
-		rep := must.Get(pub.Turn(t.Context()))
-		return rep
+		return must.Get(pub.Turn(t.Context()))
 	}
 	turn()
 	fi := must.Get(os.Stat(d.path("a.html")))
@@ -96,8 +95,7 @@ func TestHealRace(t *testing.T) {
 	w := newWard(t, "a.html")
 	read := func() inventory.Offer {
 		t.Helper()
-		o := must.Get(w.site.Read(t.Context(), w.offer("a.html")))
-		return o
+		return must.Get(w.site.Read(t.Context(), w.offer("a.html")))
 	}
 	to := w.now.Add(-10 * time.Hour)
 	o := read()

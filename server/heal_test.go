@@ -86,8 +86,7 @@ func (w *ward) look() inventory.Report {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	rep := must.Get(w.pub.Scan(w.Context(), nil))
-	return rep
+	return must.Get(w.pub.Scan(w.Context(), nil))
 }
 
 // wantSecond checks that the mtime of a file is in the second of t.

@@ -68,8 +68,7 @@ func (m *mover) open(base string, former ...string) {
 
 func (m *mover) turn() inventory.Report {
 	m.Helper()
-	found := must.Get(m.pub.Turn(m.Context()))
-	return found
+	return must.Get(m.pub.Turn(m.Context()))
 }
 
 // pages returns the pages of the journal with what should never change, without the base.
@@ -92,8 +91,7 @@ func (m *mover) manifest() (head protocol.Manifest) {
 	m.Helper()
 	f := must.Get(os.Open(m.path("robots.rdf")))
 	defer f.Close()
-	head = must.Get(protocol.ReadManifestHead(f, protocol.ManifestOptions{}))
-	return head
+	return must.Get(protocol.ReadManifestHead(f, protocol.ManifestOptions{}))
 }
 
 // copyOf returns a function that puts the present content of a file back.

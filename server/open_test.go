@@ -197,8 +197,7 @@ func testPublishedByURL(t *testing.T, parts int) {
 	defer srv.Close()
 	open := func(path string) *server.Journal {
 		t.Helper()
-		j := must.Get(server.OpenJournal(t.Context(), filepath.Join(w.dir, path), server.JournalOptions{Base: base, Published: srv.URL + "/robots.rdf"}))
-		return j
+		return must.Get(server.OpenJournal(t.Context(), filepath.Join(w.dir, path), server.JournalOptions{Base: base, Published: srv.URL + "/robots.rdf"}))
 	}
 	j := open("1")
 	if j.Len() != 1 {

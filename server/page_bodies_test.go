@@ -163,8 +163,7 @@ func TestMessageLengthIsBounded(t *testing.T) {
 	})
 	live := d.listen(begin, "&as=page")
 	follow(func(protocol.Cursor) []byte {
-		b := must.Get(live.read(t.Context()))
-		return b
+		return must.Get(live.read(t.Context()))
 	})
 }
 

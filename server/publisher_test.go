@@ -504,8 +504,7 @@ func TestOnceGraceIsTheNextRun(t *testing.T) {
 		w.restart()
 		w.pub.Pace.Once = true
 		w.pass(time.Second)
-		rep := must.Get(w.pub.Turn(w.Context()))
-		return rep
+		return must.Get(w.pub.Turn(w.Context()))
 	}
 	w.fill(4)
 	run()

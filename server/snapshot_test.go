@@ -237,8 +237,7 @@ func TestSnapshotServes(t *testing.T) {
 		return rec.Result()
 	}
 	body := func(r *http.Response) string {
-		b := must.Get(io.ReadAll(r.Body))
-		return string(b)
+		return string(must.Get(io.ReadAll(r.Body)))
 	}
 	want := func(r *http.Response, status int) {
 		t.Helper()

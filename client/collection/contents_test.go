@@ -485,8 +485,7 @@ func TestExport(t *testing.T) {
 func TestKilledBeforeFirstCommit(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	read := func(name string) []byte {
-		b := must.Get(os.ReadFile(filepath.Join(r.dir, name)))
-		return b
+		return must.Get(os.ReadFile(filepath.Join(r.dir, name)))
 	}
 	r.find("/a")
 	before := map[string][]byte{"state.db": read("state.db"), "journal.db": read("journal.db"), "warc/mark.txt": read("warc/mark.txt")}

@@ -25,8 +25,7 @@ func TestLinksOfADuplicateAreIgnored(t *testing.T) {
 		t.Error("the link of a duplicate was followed")
 	}
 	links := func(path string) []frontier.PageID {
-		l := must.Get(r.c.Links(r.page(path).ID))
-		return l
+		return must.Get(r.c.Links(r.page(path).ID))
 	}
 	if l := links("/a"); len(l) != 2 || l[0] != r.page("/a").ID || l[1] != r.page("/x").ID {
 		t.Errorf("links %v", l)

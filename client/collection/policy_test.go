@@ -13,8 +13,7 @@ import (
 func TestPolicyIsStored(t *testing.T) {
 	dir := t.TempDir()
 	reopen := func(o collection.Options) *collection.Collection {
-		c := must.Get(collection.Open(dir, &o))
-		return c
+		return must.Get(collection.Open(dir, &o))
 	}
 	priced := fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Costs: fresh.Bytes(), Price: .0123, Longest: time.Hour, Eager: true}
 	c := reopen(collection.Options{})

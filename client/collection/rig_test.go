@@ -65,8 +65,7 @@ func (r *rig) wait(d time.Duration) { r.now = r.now.Add(d) }
 
 func (r *rig) commit(t collection.Commit) collection.Committed {
 	r.t.Helper()
-	out := must.Get(r.c.Commit(&t))
-	return out
+	return must.Get(r.c.Commit(&t))
 }
 
 // find makes pages of the home site known, as links do.
@@ -161,8 +160,7 @@ func (r *rig) source(kind collection.SourceKind) collection.Source {
 
 func (r *rig) apply(source collection.Source, step client.Step, by collection.Signal) collection.Applied {
 	r.t.Helper()
-	a := must.Get(r.c.Apply(source.ID, step, by, collection.ApplyOptions{}))
-	return a
+	return must.Get(r.c.Apply(source.ID, step, by, collection.ApplyOptions{}))
 }
 
 func cursor(seq uint64) protocol.Cursor { return protocol.Cursor{Epoch: "epoch", Seq: seq} }

@@ -35,8 +35,7 @@ func (r *rig) applyNext(former string, step client.Step) collection.Applied {
 	for i := range step.Changes {
 		step.Changes[i].Item.URL = nextHome + strings.TrimPrefix(step.Changes[i].Item.URL, home)
 	}
-	a := must.Get(r.c.Apply(list[0].ID, step, collection.ByManifest, collection.ApplyOptions{Former: former}))
-	return a
+	return must.Get(r.c.Apply(list[0].ID, step, collection.ByManifest, collection.ApplyOptions{Former: former}))
 }
 
 // A site has moved to another address. Content with the digest that the new manifest names for the same path moves there, with its

@@ -218,8 +218,7 @@ func TestUnreadableWitness(t *testing.T) {
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
-	b := must.Get(os.ReadFile(name))
-	return string(b)
+	return string(must.Get(os.ReadFile(name)))
 }
 
 // Whoever reads a change finds at least that state of its page, and of its file, and the witness knows of the change.

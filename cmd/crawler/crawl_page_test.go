@@ -209,8 +209,7 @@ func TestNeedsOfAllSites(t *testing.T) {
 	col := must.Get(collection.Open(dir, &collection.Options{Contents: collection.WARC}))
 	commit := func(c collection.Commit) collection.Committed {
 		t.Helper()
-		out := must.Get(col.Commit(&c))
-		return out
+		return must.Get(col.Commit(&c))
 	}
 	const origin = "http://127.0.2.1:9"
 	var finds []collection.Find

@@ -41,8 +41,7 @@ func visitsOf(t testing.TB, text string) *browse.Visits {
 	must.Write(t, name, text)
 	files := must.Get(accesslog.Open([]string{name}, nil))
 	defer files.Close()
-	v := must.Get(browse.ReadLog(context.Background(), files))
-	return v
+	return must.Get(browse.ReadLog(context.Background(), files))
 }
 
 // Each rule of Castillo 2004, section 5.3, and what else decides where sessions begin and end, on a log that a person can read: what

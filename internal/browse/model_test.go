@@ -20,8 +20,7 @@ func near(t *testing.T, what string, got, want, within float64) {
 
 func forecast(t *testing.T, m *browse.Model) *browse.Forecast {
 	t.Helper()
-	f := must.Get(m.Forecast())
-	return f
+	return must.Get(m.Forecast())
 }
 
 // Castillo's table 5.1, with 3.33 in place of 3.34. Each session ends by a return to level 0, so that its length is one by the share of

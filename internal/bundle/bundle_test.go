@@ -301,8 +301,7 @@ func FuzzReader(f *testing.F) {
 	f.Add(stream(f, info(first), change(updateTo("a")), page(urlA, ok, "a"), last("parley-changes: 1\r\nparley-pages: 1\r\n")))
 	plain := func(b []byte) []byte {
 		r := must.Get(coding.NewReader(bytes.NewReader(b)))
-		b = must.Get(io.ReadAll(r))
-		return b
+		return must.Get(io.ReadAll(r))
 	}
 	f.Add(plain(write(f, pages()[:5])))
 	f.Fuzz(func(t *testing.T, b []byte) {

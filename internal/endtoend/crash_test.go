@@ -159,8 +159,7 @@ func (r *rig) published(file string) protocol.Manifest {
 	r.t.Helper()
 	f := must.Get(os.Open(file))
 	defer f.Close()
-	m := must.Get(readManifest(f))
-	return m
+	return must.Get(readManifest(f))
 }
 
 func readManifest(f io.Reader) (protocol.Manifest, error) {

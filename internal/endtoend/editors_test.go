@@ -224,8 +224,7 @@ func (r *rig) head() protocol.Cursor {
 		r.t.Fatalf("well-known: no head in %s", b)
 	}
 	text, _, _ := strings.Cut(after, `"`)
-	c := must.Get(protocol.ParseCursor(text))
-	return c
+	return must.Get(protocol.ParseCursor(text))
 }
 
 // changes returns the changes since a cursor, as "op path [from]", sorted.

@@ -47,8 +47,7 @@ func (r *rig) manifestAt(base string) protocol.Manifest {
 	r.t.Helper()
 	resp := must.Get(http.Get(base + "robots.rdf"))
 	defer resp.Body.Close()
-	head := must.Get(protocol.ReadManifestHead(resp.Body, protocol.ManifestOptions{URL: base + "robots.rdf"}))
-	return head
+	return must.Get(protocol.ReadManifestHead(resp.Body, protocol.ManifestOptions{URL: base + "robots.rdf"}))
 }
 
 // A site moves to another address while a page is edited, and the old address redirects there. The running crawler goes over to the

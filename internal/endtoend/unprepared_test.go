@@ -286,8 +286,7 @@ func (s *unpreparedSite) pathOf(u string) string {
 	if !ok {
 		return ""
 	}
-	p = must.Get(url.PathUnescape(p))
-	return p
+	return must.Get(url.PathUnescape(p))
 }
 
 // records reads all bodies of the WARC files: their digests without nonces, by their recorded digests.

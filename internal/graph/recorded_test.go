@@ -22,8 +22,7 @@ import (
 // recorded reads a recorded graph.
 func recorded(t *testing.T, name string) *graph.Graph {
 	t.Helper()
-	g := must.Get(graph.Open(machine.Data(t, "graphs", name+".adj.zst")))
-	return g
+	return must.Get(graph.Open(machine.Data(t, "graphs", name+".adj.zst")))
 }
 
 // wikispeedia reads the graph of articles.

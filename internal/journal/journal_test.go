@@ -87,8 +87,7 @@ func take(t testing.TB, j *journal.Journal, steps ...journal.Step) protocol.Curs
 
 func read(t testing.TB, j *journal.Journal, after protocol.Cursor) []protocol.Change {
 	t.Helper()
-	changes := must.Get(j.Read(context.Background(), after, 0))
-	return changes
+	return must.Get(j.Read(context.Background(), after, 0))
 }
 
 // told writes changes for comparison: "3 move b<a".

@@ -11,8 +11,7 @@ import (
 
 func masks(t testing.TB, patterns ...string) maintext.Masks {
 	t.Helper()
-	m := must.Get(maintext.ParseMasks(patterns))
-	return m
+	return must.Get(maintext.ParseMasks(patterns))
 }
 
 // Text that a mask matches is removed as if it had never been there.

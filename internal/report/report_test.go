@@ -28,14 +28,12 @@ func build(t testing.TB, log string, o report.Options) *report.Report {
 	t.Helper()
 	files := must.Get(accesslog.Open([]string{"-"}, strings.NewReader(log)))
 	defer files.Close()
-	r := must.Get(report.Build(t.Context(), files, o))
-	return r
+	return must.Get(report.Build(t.Context(), files, o))
 }
 
 func small(t testing.TB) string {
 	t.Helper()
-	text := must.Get(os.ReadFile(filepath.Join("testdata", "small.log")))
-	return string(text)
+	return string(must.Get(os.ReadFile(filepath.Join("testdata", "small.log"))))
 }
 
 // golden compares with a file in testdata.
@@ -225,8 +223,7 @@ func TestAllFormatsGiveSameReport(t *testing.T) {
 	want := build(t, text, report.Options{})
 	form := regexp.MustCompile(`(?m)^(\S+) - - \[([^]]+)\] "(\S+) (.+) HTTP/1.1" (\d+) (\S+) "-" "(.*)"$`)
 	hour := func(s string) time.Time {
-		at := must.Get(time.Parse("02/Jan/2006:15:04:05 -0700", s))
-		return at
+		return must.Get(time.Parse("02/Jan/2006:15:04:05 -0700", s))
 	}
 	for name, line := range map[string]func(m []string) string{
 		"virtual host": func(m []string) string { return "www.example.org:443 " + m[0] },
@@ -261,8 +258,7 @@ func TestAllFormatsGiveSameReport(t *testing.T) {
 
 func TestSinceUntilZone(t *testing.T) {
 	at := func(s string) time.Time {
-		v := must.Get(time.Parse(time.RFC3339, s))
-		return v
+		return must.Get(time.Parse(time.RFC3339, s))
 	}
 	all := build(t, small(t), report.Options{})
 	r := build(t, small(t), report.Options{Since: at("2026-10-06T00:00:00+02:00"), Until: at("2026-10-06T23:59:59+02:00")})

@@ -42,8 +42,7 @@ func open(t testing.TB, dir string, o warc.Options) *warc.Writer {
 
 func write(t testing.TB, w *warc.Writer, c *warc.Capture) warc.Place {
 	t.Helper()
-	p := must.Get(w.Response(c))
-	return p
+	return must.Get(w.Response(c))
 }
 
 func sync(t testing.TB, w *warc.Writer) {

@@ -157,8 +157,7 @@ func TestClientsAreReferredToArchive(t *testing.T) {
 		if resp.StatusCode != 200 {
 			t.Fatalf("%s: %s: %s", ref, resp.Status, b)
 		}
-		m := must.Get(protocol.ParseMessage(bytes.TrimSpace(b)))
-		return m
+		return must.Get(protocol.ParseMessage(bytes.TrimSpace(b)))
 	}
 	m := message(door + "0:0")
 	if m.Kind != protocol.Archive || m.To != a.Cursor || m.N != a.Items || m.Body.Digest != a.Digest || m.Body.Length != a.Length {

@@ -140,8 +140,7 @@ func (h *history) grow(t *testing.T, n int) protocol.Cursor {
 
 func (h *history) changes(t *testing.T) []protocol.Change {
 	t.Helper()
-	list := must.Get(h.journal.Read(t.Context(), h.journal.Floor(), protocol.MaxBatch))
-	return list
+	return must.Get(h.journal.Read(t.Context(), h.journal.Floor(), protocol.MaxBatch))
 }
 
 // items and graves return the items and tombstones that remain after all changes.

@@ -126,8 +126,7 @@ func (r *rig) text(path string) string {
 	if ext := filepath.Ext(path); ext == ".gz" || ext == ".zst" {
 		z = must.Get(coding.NewReader(f))
 	}
-	b := must.Get(io.ReadAll(z))
-	return string(b)
+	return string(must.Get(io.ReadAll(z)))
 }
 
 // files returns the files of the manifest, the index first.

@@ -94,8 +94,7 @@ func (r *rig) fill(from, to int) {
 
 func (r *rig) write() bool {
 	r.Helper()
-	wrote := must.Get(r.snapshot.Write(r.Context(), r.journal))
-	return wrote
+	return must.Get(r.snapshot.Write(r.Context(), r.journal))
 }
 
 // items are what a site has, by URL.
@@ -121,8 +120,7 @@ func (r *rig) head() protocol.Manifest {
 	r.Helper()
 	f := must.Get(os.Open(r.path()))
 	defer f.Close()
-	head := must.Get(protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf", Origin: base}))
-	return head
+	return must.Get(protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf", Origin: base}))
 }
 
 // open returns the content of a part as a web server would serve it.

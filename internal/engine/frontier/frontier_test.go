@@ -33,8 +33,7 @@ func batch(t *testing.T, f *frontier.Frontier, now int64, o frontier.BatchOption
 
 func front(t *testing.T, s frontier.Strategy, store frontier.Store) *frontier.Frontier {
 	t.Helper()
-	f := must.Get(frontier.New(s, store, nil))
-	return f
+	return must.Get(frontier.New(s, store, nil))
 }
 
 // The thesis's own example (fig 7.1, V07): the profits of three pages are

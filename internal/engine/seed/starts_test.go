@@ -18,8 +18,7 @@ func startsOf(t *testing.T, lines ...string) *seed.Starts {
 		}
 		list = append(list, s)
 	}
-	starts := must.Get(seed.NewStarts(list, 0))
-	return starts
+	return must.Get(seed.NewStarts(list, 0))
 }
 
 func TestParseStart(t *testing.T) {

@@ -33,8 +33,7 @@ func open(t *testing.T, dir string, o agent.Options) *agent.Host {
 
 func keep(t *testing.T, h *agent.Host, who string, m *module) protocol.Digest {
 	t.Helper()
-	d := must.Get(h.Keep(t.Context(), who, m.bytes()))
-	return d
+	return must.Get(h.Keep(t.Context(), who, m.bytes()))
 }
 
 func created(n uint64) *protocol.Change {

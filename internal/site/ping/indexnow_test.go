@@ -271,8 +271,7 @@ func TestIndexNowTurns(t *testing.T) {
 			t.Helper()
 			w.must(w.journal.Close())
 			w.open()
-			r := must.Get(w.sender().Turn(t.Context()))
-			return r
+			return must.Get(w.sender().Turn(t.Context()))
 		}
 		w.change(create("old.html"))
 		check(t, "first turn", fmt.Sprint(turn()), fmt.Sprint(ping.Result{}))

@@ -125,8 +125,7 @@ func TestKeyFile(t *testing.T) {
 		s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: base, Engines: []string{engineURL}, KeyDir: docroot, HTTP: w.client(), Log: w.log}}
 		turn := func() ping.Result {
 			t.Helper()
-			r := must.Get(s.Turn(t.Context()))
-			return r
+			return must.Get(s.Turn(t.Context()))
 		}
 		turn()
 		path := must.Get(s.KeyPath())

@@ -66,8 +66,7 @@ func (g *gone) move(from, u string) { g.Helper(); g.step(protocol.Move, u, from)
 
 func (g *gone) write() bool {
 	g.Helper()
-	wrote := must.Get(g.out.Write(g.Context(), g.journal))
-	return wrote
+	return must.Get(g.out.Write(g.Context(), g.journal))
 }
 
 func (g *gone) lines() (list []string) {

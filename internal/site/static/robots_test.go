@@ -117,8 +117,7 @@ func TestRobotsWrite(t *testing.T) {
 	}
 	read := func() string {
 		t.Helper()
-		b := must.Get(os.ReadFile(path))
-		return string(b)
+		return string(must.Get(os.ReadFile(path)))
 	}
 	write(true)
 	write(false)

@@ -162,15 +162,13 @@ func (w *web) wantNames(what string, names ...string) {
 
 func (w *web) read(name string) []byte {
 	w.Helper()
-	b := must.Get(os.ReadFile(filepath.Join(w.root, name)))
-	return b
+	return must.Get(os.ReadFile(filepath.Join(w.root, name)))
 }
 
 // listed reads the sitemap with all its parts, and returns each page's date.
 func (w *web) listed() map[string]string {
 	w.Helper()
-	all := must.Get(readSitemap(w.root, "sitemap.xml"))
-	return all
+	return must.Get(readSitemap(w.root, "sitemap.xml"))
 }
 
 // readSitemap reads a sitemap from files as a crawler would over HTTP. A torn file or a missing part is an

@@ -31,8 +31,7 @@ func printedRows(t *testing.T, args ...string) map[string][]string {
 func number(t *testing.T, cell string) float64 {
 	t.Helper()
 	cell, _, _ = strings.Cut(strings.TrimSuffix(cell, "%"), "/")
-	x := must.Get(strconv.ParseFloat(cell, 64))
-	return x
+	return must.Get(strconv.ParseFloat(cell, 64))
 }
 
 // Polls of a recorded page see one change at most, and each knows when the last one was. Of real pages, polls see the less the seldomer
