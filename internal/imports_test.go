@@ -28,6 +28,7 @@ var ours = map[string][]string{
 	"internal/admin":               {"internal/chart", "internal/inet"},
 	"internal/clock":               {},
 	"internal/machine":             {"protocol", "internal/coding", "internal/graph", "internal/html"},
+	"internal/must":                {},
 	"internal/command":             {"internal/pause"},
 	"internal/front":               {"protocol"},
 	"internal/endtoend":            {},

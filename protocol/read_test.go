@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -253,10 +254,7 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(files, err)
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))
 		f.Add(b)
 	}
 	f.Add([]byte(manifest(`<item rdf:about="/%"><title>a&#9;</title></item><p:Tombstone rdf:about="b"/>`)))

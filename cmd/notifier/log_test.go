@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -24,8 +25,7 @@ import (
 // natsURL starts a NATS server, and returns its URL.
 func natsURL(t *testing.T) string {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true})
-	must(t, err)
+	s := must.Get(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true}))
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(time.Minute) {
@@ -91,7 +91,7 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	})
 	begin = g.cursor()
 	g.closed.Store(true)
-	must(t, server.Ask(t.Context(), g.state, "POST", "/recheck", new(any)))
+	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/recheck", new(any)))
 	until(t, func() bool { return !has("Edited just now.") && !has("One of many.") })
 	if g.cursor() != begin {
 		t.Error("a person must decide, and yet something is told")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 const shopPages = 24
@@ -390,9 +391,7 @@ func TestCheckOfAFirstDescription(t *testing.T) {
 	write := func(name, text string, at time.Time) {
 		t.Helper()
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, at, at)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, at, at)))
 	}
 	write("robots.txt", "User-agent: *\nDisallow:\nSitemap: "+srv.URL+"/sitemap.xml\n", copied)
 	for i := range 12 {
@@ -420,9 +419,7 @@ func TestCheckLocalFile(t *testing.T) {
 	write := func(name string, body []byte) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, body, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, body, 0o644))
 		return path
 	}
 	// Nothing is fetched, and the file name does not give the format.

@@ -3,13 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // twoBuilds writes two builds of a site of 40 pages. All have a version, in the
@@ -42,12 +42,7 @@ func twoBuilds(t *testing.T) (monday, tuesday string) {
 
 func writeBuilt(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, name, content)
 }
 
 // runLearn runs rdfgen learn and checks its exit code.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A machineRoot is a directory with the files that setup reads and writes.
@@ -35,8 +36,7 @@ func (m *machineRoot) must(err error) {
 func (m *machineRoot) write(path, text string) {
 	m.t.Helper()
 	path = filepath.Join(m.dir, path)
-	m.must(os.MkdirAll(filepath.Dir(path), 0o755))
-	m.must(os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", m.dir)), 0o644))
+	must.Write(m.t, path, strings.ReplaceAll(text, "DIR", m.dir))
 }
 
 // read returns a file, with the name of the directory replaced; empty if there is none.

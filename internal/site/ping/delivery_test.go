@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 )
 
@@ -143,8 +144,7 @@ func randomDeliveries(t *testing.T, dir string, seed int, sum *deliveries) {
 		w.world.publish()
 	}
 	pass(72 * time.Hour)
-	st, err := w.hub.Status()
-	w.must(err)
+	st := must.Get(w.hub.Status())
 	check(t, "subscriptions", len(st.Subscriptions), len(active))
 	cancel()
 	owned.Wait()
