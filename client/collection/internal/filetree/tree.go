@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -36,11 +37,23 @@ type Op struct{ Name, Temp string }
 
 // A Tree is the directory of a mirror. No operation leaves it or follows a symbolic link.
 type Tree struct {
-	root  *os.Root
-	held  *os.File      // the file that is locked, nil before Lock
-	run   string        // prefix of the names in TempDir: an Op of an earlier process never means a new file
+	root    top
+	held    *os.File // the file that is locked, nil before Lock
+	temps   temps
+	touched map[string]bool // directories whose names have changed since the last Sync
+	Each    func() error    // called before each operation, if not nil: tests crash there
+}
+
+// A top is the directory itself, open for os.Root and for system calls.
+type top struct {
+	*os.Root
+	file *os.File
+}
+
+// A temps makes names in TempDir.
+type temps struct {
+	run   string        // their prefix: an Op of an earlier process never means a new file
 	count atomic.Uint64 // number of names made
-	Each  func() error  // called before each operation, if not nil: tests crash there
 }
 
 // Open opens a directory, and makes it if there is none.
@@ -52,7 +65,11 @@ func Open(dir string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tree{root: root, run: rand.Text()[:8]}, nil
+	file, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &Tree{root: top{root, file}, temps: temps{run: rand.Text()[:8]}, touched: map[string]bool{}}, nil
 }
 
 // Close unlocks the directory.
@@ -61,13 +78,13 @@ func (t *Tree) Close() error {
 	if t.held != nil {
 		err = t.held.Close()
 	}
-	return errors.Join(err, t.root.Close())
+	return errors.Join(err, t.root.file.Close(), t.root.Close())
 }
 
 // Lock locks the directory for this process. The lock of the state is not enough: a second process with
 // another state would remove files that the first is about to move.
 func (t *Tree) Lock() error {
-	if err := t.mkdir(OwnDir, map[string]bool{}); err != nil {
+	if err := t.mkdir(OwnDir); err != nil {
 		return err
 	}
 	f, err := t.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
@@ -91,8 +108,7 @@ func (t *Tree) Foreign() bool {
 
 // Clean creates TempDir and OtherDir, and empties TempDir after a killed process.
 func (t *Tree) Clean() error {
-	made := map[string]bool{}
-	if err := errors.Join(t.mkdir(TempDir, made), t.mkdir(OtherDir, made)); err != nil {
+	if err := errors.Join(t.mkdir(TempDir), t.mkdir(OtherDir)); err != nil {
 		return err
 	}
 	d, err := t.root.Open(TempDir)
@@ -134,23 +150,23 @@ func (t *Tree) Probe() (fold, portable bool) {
 	return fold, portable
 }
 
-// temp returns a new name in TempDir.
-func (t *Tree) temp() string {
+// next returns a new name.
+func (t *temps) next() string {
 	return TempDir + "/" + t.run + "-" + strconv.FormatUint(t.count.Add(1), 10)
 }
 
 // Create creates a file under a new name in TempDir.
 func (t *Tree) Create() (string, *os.File, error) {
-	name := t.temp()
+	name := t.temps.next()
+	if f := t.root.create(name); f != nil {
+		return name, f, nil
+	}
 	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	return name, f, err
 }
 
 // Open opens a file for reading.
 func (t *Tree) Open(name string) (*os.File, error) { return t.root.Open(name) }
-
-// ReadFile returns the content of a file.
-func (t *Tree) ReadFile(name string) ([]byte, error) { return t.root.ReadFile(name) }
 
 // WriteFile writes a file in OwnDir. After an error the one before is still there.
 func (t *Tree) WriteFile(name string, b []byte) error {
@@ -159,7 +175,7 @@ func (t *Tree) WriteFile(name string, b []byte) error {
 		return err
 	}
 	_, err = f.Write(b)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, t.Sync([]*os.File{f})); err != nil {
 		return err
 	}
 	return t.root.Rename(temp, name)
@@ -175,7 +191,7 @@ func (t *Tree) Link(name string) (string, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return "", nil
 	}
-	temp := t.temp()
+	temp := t.temps.next()
 	if err := t.root.Link(name, temp); err == nil {
 		return temp, nil
 	}
@@ -199,6 +215,9 @@ func (t *Tree) copy(from, to string) (err error) {
 // Vacant reports whether a file can be put at a name that no page has. A file there without a page is
 // replaced, and so is a directory if all its files are about to be removed.
 func (t *Tree) Vacant(name string, going func(name string) bool) bool {
+	if t.root.lacks(name) {
+		return true
+	}
 	info, err := t.Lstat(name)
 	if err != nil || !info.IsDir() {
 		return err == nil || absent(err)
@@ -212,9 +231,8 @@ func (t *Tree) Vacant(name string, going func(name string) bool) bool {
 	return err == nil
 }
 
-// Do runs the operations, removals first to make room, and makes them durable.
+// Do runs the operations, removals first to make room. Until the next Sync they may have to be repeated after a crash.
 func (t *Tree) Do(ops []Op) error {
-	touched, made := map[string]bool{}, map[string]bool{}
 	for _, removing := range []bool{true, false} {
 		for _, o := range ops {
 			if (o.Temp == "") != removing {
@@ -225,37 +243,75 @@ func (t *Tree) Do(ops []Op) error {
 					return err
 				}
 			}
-			touched[path.Dir(o.Name)] = true
-			if err := t.one(o, made); err != nil {
+			t.touched[path.Dir(o.Name)] = true
+			if !removing && t.root.move(o) {
+				continue
+			}
+			if err := t.one(o); err != nil {
 				return fmt.Errorf("update file %s: %w", o.Name, err)
 			}
-		}
-	}
-	for dir := range made {
-		touched[path.Dir(dir)] = true
-	}
-	for dir := range touched {
-		if err := t.sync(dir); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-func (t *Tree) one(o Op, made map[string]bool) error {
+// Sync makes files durable and closes them, and makes durable what Do has done. If they are more than a few, it does so
+// for everything on the file system where it can: that costs as much as a single file.
+func (t *Tree) Sync(files []*os.File) (err error) {
+	gate, all := make(chan struct{}, 8), false // the disk syncs a few files in about the time of one
+	if len(files)+len(t.touched) > cap(gate) {
+		all, err = t.root.sync()
+	}
+	if !all && runtime.GOOS != "windows" {
+		for dir := range t.touched {
+			d, failed := t.root.Open(dir)
+			if failed == nil {
+				files = append(files, d)
+			} else if !absent(failed) { // not pruned
+				err = errors.Join(err, failed)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(files))
+	for i, f := range files {
+		gate <- struct{}{}
+		close := func() {
+			if !all {
+				if errs[i] = f.Sync(); errors.Is(errs[i], syscall.EINVAL) { // a directory
+					errs[i] = nil
+				}
+			}
+			errs[i] = errors.Join(errs[i], f.Close())
+			<-gate
+		}
+		if all {
+			close()
+		} else {
+			wg.Go(close)
+		}
+	}
+	wg.Wait()
+	if err = errors.Join(err, errors.Join(errs...)); err == nil {
+		clear(t.touched)
+	}
+	return err
+}
+
+func (t *Tree) one(o Op) error {
 	if o.Temp == "" {
 		if info, err := t.Lstat(o.Name); err == nil && !info.IsDir() {
 			if err := t.root.Remove(o.Name); err != nil && !absent(err) {
 				return err
 			}
 		}
-		t.prune(path.Dir(o.Name), made)
+		t.prune(path.Dir(o.Name))
 		return nil
 	}
 	if _, err := t.root.Lstat(o.Temp); errors.Is(err, fs.ErrNotExist) {
 		return nil // done before a crash
 	}
-	if err := t.mkdir(path.Dir(o.Name), made); err != nil {
+	if err := t.mkdir(path.Dir(o.Name)); err != nil {
 		return err
 	}
 	if info, err := t.root.Lstat(o.Name); err == nil && info.IsDir() {
@@ -286,12 +342,12 @@ func absent(err error) bool {
 }
 
 // prune removes empty directories, up to the root.
-func (t *Tree) prune(dir string, made map[string]bool) {
+func (t *Tree) prune(dir string) {
 	for ; dir != "." && !strings.HasPrefix(dir, OwnDir); dir = path.Dir(dir) {
 		if info, err := t.Lstat(dir); err != nil || !info.IsDir() || t.root.Remove(dir) != nil {
 			return
 		}
-		delete(made, dir)
+		t.touched[path.Dir(dir)] = true
 	}
 }
 
@@ -310,46 +366,26 @@ func (t *Tree) removeEmpty(dir string) {
 	_ = t.root.Remove(dir)
 }
 
-// mkdir makes a directory and its parents. It removes a link or a file without a page that stands in the
-// way. made has the directories known to be good.
-func (t *Tree) mkdir(dir string, made map[string]bool) error {
-	if dir == "." || made[dir] {
+// mkdir makes a directory and its parents. It removes a link or a file without a page that stands in the way.
+func (t *Tree) mkdir(dir string) error {
+	if dir == "." {
 		return nil
 	}
-	if err := t.mkdir(path.Dir(dir), made); err != nil {
+	if err := t.mkdir(path.Dir(dir)); err != nil {
 		return err
 	}
 	info, err := t.root.Lstat(dir)
-	if err == nil && !info.IsDir() {
-		if err := t.root.Remove(dir); err != nil {
-			return err
-		}
-	}
-	if err != nil || !info.IsDir() {
-		if err := t.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	made[dir] = true
-	return nil
-}
-
-// sync makes the names in a directory durable, if the system can.
-func (t *Tree) sync(dir string) error {
-	if runtime.GOOS == "windows" {
+	if err == nil && info.IsDir() {
 		return nil
 	}
-	d, err := t.root.Open(dir)
-	if absent(err) {
-		return nil // pruned
-	} else if err != nil {
-		return err
+	if err == nil {
+		err = t.root.Remove(dir)
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
-		return err
+	if err == nil || absent(err) {
+		t.touched[path.Dir(dir)] = true
+		err = t.root.Mkdir(dir, 0o755)
 	}
-	return nil
+	return err
 }
 
 // Walk calls fn for every file of a page: all but directories, and in OwnDir only those in OtherDir. The
