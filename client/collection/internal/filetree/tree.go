@@ -258,44 +258,60 @@ func (t *Tree) Do(ops []Op) error {
 // Sync makes files durable and closes them, and makes durable what Do has done. If they are more than a few, it does so
 // for everything on the file system where it can: that costs as much as a single file.
 func (t *Tree) Sync(files []*os.File) (err error) {
-	gate, all := make(chan struct{}, 8), false // the disk syncs a few files in about the time of one
-	if len(files)+len(t.touched) > cap(gate) {
-		all, err = t.root.sync()
-	}
-	if !all && runtime.GOOS != "windows" {
-		for dir := range t.touched {
-			d, failed := t.root.Open(dir)
-			if failed == nil {
-				files = append(files, d)
-			} else if !absent(failed) { // not pruned
-				err = errors.Join(err, failed)
+	defer func() {
+		if err == nil {
+			clear(t.touched)
+		}
+	}()
+	const few = 8 // are synced at once: the disk takes about the time of one
+	n := len(files) + len(t.touched)
+	if n > few {
+		if all, err := t.root.sync(); all {
+			for _, f := range files {
+				err = errors.Join(err, f.Close())
 			}
+			return err
 		}
 	}
 	var wg sync.WaitGroup
-	errs := make([]error, len(files))
-	for i, f := range files {
+	gate, errs := make(chan struct{}, few), make(chan error, n)
+	each := func(sync func() error) {
 		gate <- struct{}{}
-		close := func() {
-			if !all {
-				if errs[i] = f.Sync(); errors.Is(errs[i], syscall.EINVAL) { // a directory
-					errs[i] = nil
-				}
-			}
-			errs[i] = errors.Join(errs[i], f.Close())
+		wg.Go(func() {
+			errs <- sync()
 			<-gate
-		}
-		if all {
-			close()
-		} else {
-			wg.Go(close)
-		}
+		})
+	}
+	for _, f := range files {
+		each(func() error { return errors.Join(f.Sync(), f.Close()) })
+	}
+	for dir := range t.touched {
+		each(func() error { return t.sync(dir) })
 	}
 	wg.Wait()
-	if err = errors.Join(err, errors.Join(errs...)); err == nil {
-		clear(t.touched)
+	close(errs)
+	for failed := range errs {
+		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// sync makes the names in a directory durable, if the system can.
+func (t *Tree) sync(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := t.root.Open(dir)
+	if absent(err) {
+		return nil // pruned
+	} else if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
 }
 
 func (t *Tree) one(o Op) error {
