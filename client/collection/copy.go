@@ -436,8 +436,7 @@ func (c *Collection) Tidy() error {
 // NewBody creates a file of a copy for a body to come, see Visit.File. A caller that does not commit it
 // should remove it; otherwise the next Open does.
 func (c *Collection) NewBody() (*os.File, error) {
-	_, f, err := c.sinks.mirror.Create()
-	return f, err
+	return c.sinks.mirror.Create()
 }
 
 // A Copy is the state of the copy of a site.

@@ -27,7 +27,7 @@ func (t top) create(name string) *os.File {
 	if fd < 0 {
 		return nil
 	}
-	return os.NewFile(uintptr(fd), name)
+	return os.NewFile(uintptr(fd), t.Name()+"/"+name)
 }
 
 // lacks reports whether there is certainly nothing at a name.

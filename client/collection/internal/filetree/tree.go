@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,57 +98,25 @@ func (t *Tree) Lock() error {
 
 // Foreign reports whether the directory contains anything but OwnDir.
 func (t *Tree) Foreign() bool {
-	d, err := t.root.Open(".")
-	if err != nil {
-		return true
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(2)
-	return err != nil && err != io.EOF || len(names) > 1 || len(names) == 1 && names[0] != OwnDir
+	list, err := fs.ReadDir(t.root.FS(), ".")
+	return err != nil || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() != OwnDir })
 }
 
 // Clean creates TempDir and OtherDir, and empties TempDir after a killed process.
 func (t *Tree) Clean() error {
-	if err := errors.Join(t.mkdir(TempDir), t.mkdir(OtherDir)); err != nil {
-		return err
-	}
-	d, err := t.root.Open(TempDir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	for _, name := range names {
-		if err := t.root.RemoveAll(TempDir + "/" + name); err != nil {
-			return err
-		}
-	}
-	return err
+	return errors.Join(t.mkdir(TempDir), t.root.RemoveAll(TempDir), t.mkdir(TempDir), t.mkdir(OtherDir))
 }
 
 // Probe finds out whether the file system ignores case (fold), and whether it accepts only portable names.
 func (t *Tree) Probe() (fold, portable bool) {
-	name, f, err := t.Create()
-	if err != nil {
+	plain, odd := TempDir+"/probe", TempDir+"/probe \\:*?\"<>|"
+	if t.root.WriteFile(plain, nil, 0o644) != nil {
 		return false, false
 	}
-	f.Close()
-	upper := TempDir + "/PROBE"
-	if err := t.root.Rename(name, upper); err != nil {
-		t.Discard(name)
-		return false, false
-	}
-	defer t.Discard(upper)
-	_, err = t.root.Lstat(TempDir + "/probe")
-	fold = err == nil
-	odd := TempDir + "/probe \\:*?\"<>|"
-	if f, err := t.root.OpenFile(odd, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
-		portable = true
-	} else {
-		f.Close()
-		t.Discard(odd)
-	}
-	return fold, portable
+	defer t.Discard(plain)
+	defer t.Discard(odd)
+	_, err := t.root.Lstat(TempDir + "/PROBE")
+	return err == nil, t.root.WriteFile(odd, nil, 0o644) != nil
 }
 
 // next returns a new name.
@@ -155,14 +124,14 @@ func (t *temps) next() string {
 	return TempDir + "/" + t.run + "-" + strconv.FormatUint(t.count.Add(1), 10)
 }
 
-// Create creates a file under a new name in TempDir.
-func (t *Tree) Create() (string, *os.File, error) {
-	name := t.temps.next()
+// Create creates a file under a new name in TempDir. The file's own name has the directory of the mirror before it.
+func (t *Tree) Create() (*os.File, error) { return t.create(t.temps.next()) }
+
+func (t *Tree) create(name string) (*os.File, error) {
 	if f := t.root.create(name); f != nil {
-		return name, f, nil
+		return f, nil
 	}
-	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
-	return name, f, err
+	return t.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 }
 
 // Open opens a file for reading.
@@ -170,7 +139,8 @@ func (t *Tree) Open(name string) (*os.File, error) { return t.root.Open(name) }
 
 // WriteFile writes a file in OwnDir. After an error the one before is still there.
 func (t *Tree) WriteFile(name string, b []byte) error {
-	temp, f, err := t.Create()
+	temp := t.temps.next()
+	f, err := t.create(temp)
 	if err != nil {
 		return err
 	}
@@ -204,7 +174,7 @@ func (t *Tree) copy(from, to string) (err error) {
 		return err
 	}
 	defer src.Close()
-	dst, err := t.root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	dst, err := t.create(to)
 	if err != nil {
 		return err
 	}

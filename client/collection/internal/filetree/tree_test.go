@@ -45,14 +45,17 @@ func TestDirectoriesChangeWhileFilesAreMoved(t *testing.T) {
 			var ops []Op
 			var files []*os.File
 			for i := range 12 {
-				temp, f, err := tree.Create()
+				f, err := tree.Create()
 				if err == nil {
 					_, err = fmt.Fprint(f, i)
+				}
+				if err == nil {
+					_, err = os.Stat(f.Name()) // by which it can be removed
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				files, ops = append(files, f), append(ops, Op{fmt.Sprintf("d/e/%02d", i), temp})
+				files, ops = append(files, f), append(ops, Op{fmt.Sprintf("d/e/%02d", i), TempDir + "/" + filepath.Base(f.Name())})
 			}
 			if err := tree.Sync(files); err != nil {
 				t.Fatal(err)
@@ -120,7 +123,7 @@ func TestSyncFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tree.Close()
-	_, f, err := tree.Create()
+	f, err := tree.Create()
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -112,26 +112,18 @@ func Forget(tx *bbolt.Tx) error {
 }
 
 // Keep writes a page's body under a temporary name, unless it is in a file of the directory already.
-func (m *Mirror) Keep(id frontier.PageID, f *os.File, body []byte) error {
-	written := f != nil
-	var name string
-	if written {
-		name = tempOf(f)
-	} else {
-		var err error
-		if name, f, err = m.Create(); err != nil {
+func (m *Mirror) Keep(id frontier.PageID, f *os.File, body []byte) (err error) {
+	if f == nil {
+		if f, err = m.Create(); err != nil {
 			return err
 		}
+		_, err = f.Write(body)
 	}
 	m.files = append(m.files, f)
 	if old := m.temps[id]; old != "" {
 		m.stale = append(m.stale, old)
 	}
-	m.temps[id] = name
-	if written {
-		return nil
-	}
-	_, err := f.Write(body)
+	m.temps[id] = tempOf(f)
 	return err
 }
 
