@@ -351,7 +351,7 @@ func (c *Collection) Close() error {
 	if c.sinks.mirror != nil && c.broken == nil {
 		// Repeated by the next Open, they could remove a file that somebody else has put there meanwhile.
 		if err = c.sinks.mirror.Sync(); err == nil {
-			err = c.write(mirror.Forget)
+			err = write(c, mirror.Forget)
 		}
 	}
 	if err = errors.Join(err, c.sinks.close(), c.db.Close()); err != nil {

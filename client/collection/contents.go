@@ -75,7 +75,7 @@ func (o *opening) openContents() (err error) {
 		}
 		if archive.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
 			c.sinks.committed = c.sinks.state()
-			if err := c.write(c.writeMeta); err != nil {
+			if err := write(c, c.writeMeta); err != nil {
 				return err
 			}
 		}
@@ -92,7 +92,7 @@ func (o *opening) openContents() (err error) {
 		return err
 	})
 	if len(ops) > 0 { // left by a process that was killed, and had a mirror
-		err = c.write(mirror.Forget)
+		err = write(c, mirror.Forget)
 	}
 	return err
 }

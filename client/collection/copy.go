@@ -202,7 +202,7 @@ func (o *opening) openCopy() error {
 	} else if abs, err := filepath.Abs(c.opts.Root); err == nil {
 		meta.Root = abs
 	}
-	if err := c.write(meta.write); err != nil {
+	if err := write(c, meta.write); err != nil {
 		return err
 	}
 	c.copied = &meta

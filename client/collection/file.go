@@ -200,7 +200,7 @@ func (c *Collection) reading(f func(*bbolt.Tx) error) error {
 }
 
 // write runs f in a write transaction of its own.
-func (c *Collection) write(f func(*bbolt.Tx) error) error {
+func write(c *Collection, f func(*bbolt.Tx) error) error {
 	return boltfile.RecoverDamage(func() error { return c.db.Update(f) })
 }
 
