@@ -77,9 +77,9 @@ func (b *bench) race(ctx context.Context, s *site, n *nginx.Server, want []strin
 	return nil
 }
 
-// empty frees the space of files, which stay until the end of the program: while it is little more than a minute since
-// inodes were freed, ext4 without a journal searches past each of them to create a file, which would cost the next run
-// more than a quarter of its processor time.
+// empty frees the space of files, which stay until the end of the program: ext4 without a journal does not reuse inodes
+// freed in the last minutes, and searches past each of them to create a file. That would cost the next run more than a
+// quarter of its processor time.
 func empty(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
