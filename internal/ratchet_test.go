@@ -32,7 +32,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_595,
 	"exported names":      2_392,
 	"public names":        528,
-	"tokens":              882_160,
+	"tokens":              882_425,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
