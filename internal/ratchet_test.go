@@ -30,9 +30,9 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_595,
-	"exported names":      2_392,
+	"exported names":      2_391,
 	"public names":        528,
-	"tokens":              882_160,
+	"tokens":              881_488,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
