@@ -30,7 +30,7 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_595,
-	"exported names":      2_392,
+	"exported names":      2_391,
 	"public names":        528,
 	"tokens":              882_425,
 	"direct dependencies": 20,

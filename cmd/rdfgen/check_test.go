@@ -400,11 +400,7 @@ func TestCheckOfAFirstDescription(t *testing.T) {
 	s := &shop{T: t}
 	state := filepath.Join(t.TempDir(), "state")
 	for _, want := range []string{"lastmod-alike", ""} {
-		var out, errs strings.Builder
-		args := []string{"--docroot", root, "--base", srv.URL + "/", "--sitemap", sitemap, "--state", state, "--out", filepath.Join(t.TempDir(), "robots.rdf")}
-		if code := command.Main(t.Context(), rdfgen, args, nil, &out, &errs); code != 0 {
-			t.Fatalf("rdfgen: exit code %d, %s", code, errs.String())
-		}
+		ran(t, rdfgen, 0, "--docroot", root, "--base", srv.URL+"/", "--sitemap", sitemap, "--state", state, "--out", filepath.Join(t.TempDir(), "robots.rdf"))
 		r, code := s.check(srv.URL + "/sitemap.xml")
 		if got := strings.Join(names(r), " "); code != 0 || got != want || r.Entries != 12 {
 			t.Errorf("exit code %d, found %q in %d entries, want %q", code, got, r.Entries, want)

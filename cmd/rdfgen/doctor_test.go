@@ -24,14 +24,11 @@ import (
 // doctor runs rdfgen doctor on a site that cron publishes, and returns its checks.
 func (d *desk) doctor(code int, base string, flags ...string) []diagnosis {
 	d.t.Helper()
-	var out, errs strings.Builder
 	args := append([]string{"doctor", "--docroot", d.root, "--base", base, "--json", "--hurry", "10ms"}, append(d.published(), flags...)...)
-	if got := command.Main(d.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
-		d.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
-	}
+	out, _ := ran(d.t, rdfgen, code, args...)
 	var found struct{ Checks []diagnosis }
-	if err := json.Unmarshal([]byte(out.String()), &found); err != nil {
-		d.t.Fatalf("%v: %s", err, out.String())
+	if err := json.Unmarshal([]byte(out), &found); err != nil {
+		d.t.Fatalf("%v: %s", err, out)
 	}
 	return found.Checks
 }

@@ -35,15 +35,20 @@ func (d *desk) write(page, content string) {
 	must.Write(d.t, name, content)
 }
 
-// run runs rdfgen and checks its exit code.
-func (d *desk) run(code int, flags ...string) (stdout, stderr string) {
-	d.t.Helper()
+// ran runs a command and checks its exit code.
+func ran(t *testing.T, what func() *command.Command, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
 	var out, errs strings.Builder
-	args := append([]string{"--docroot", d.root, "--base", "https://Example.org"}, flags...)
-	if got := command.Main(d.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
-		d.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", flags, got, code, out.String(), errs.String())
+	if got := command.Main(t.Context(), what, args, nil, &out, &errs); got != code {
+		t.Errorf("%q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
 	}
 	return out.String(), errs.String()
+}
+
+// run runs rdfgen on the docroot.
+func (d *desk) run(code int, flags ...string) (stdout, stderr string) {
+	d.t.Helper()
+	return ran(d.t, rdfgen, code, append([]string{"--docroot", d.root, "--base", "https://Example.org"}, flags...)...)
 }
 
 func (d *desk) published() []string {

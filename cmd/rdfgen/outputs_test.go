@@ -235,11 +235,8 @@ func TestSitesMustNotShareOutputs(t *testing.T) {
 	}
 	run := func(code int, file string) string {
 		t.Helper()
-		var out, errs strings.Builder
-		if got := command.Main(t.Context(), rdfgen, []string{"--config", file}, nil, &out, &errs); got != code {
-			t.Errorf("exit code %d, want %d: %s", got, code, errs.String())
-		}
-		return errs.String()
+		_, errs := ran(t, rdfgen, code, "--config", file)
+		return errs
 	}
 	both := "docroot " + d.root + "\n[one]\nbase https://one.example/\nsitemap " + d.path("one.xml") + "\n[two]\nbase https://two.example/\nsitemap "
 	if said := run(command.Misuse, config(both+d.path("one.xml"))); !strings.Contains(said, "[one] and [two] both have") {

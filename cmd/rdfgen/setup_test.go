@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/must"
 )
@@ -50,15 +49,12 @@ func (m *machineRoot) read(path string) string {
 
 func (m *machineRoot) setup(code int, docroot, base string, flags ...string) string {
 	m.t.Helper()
-	var out, errs strings.Builder
 	args := append([]string{"setup", "--root", m.dir, "--base", base, "--yes"}, flags...)
 	if docroot != "" {
 		args = append(args, "--docroot", filepath.Join(m.dir, docroot))
 	}
-	if got := command.Main(m.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
-		m.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
-	}
-	return strings.ReplaceAll(out.String()+errs.String(), m.dir, "DIR")
+	out, errs := ran(m.t, rdfgen, code, args...)
+	return strings.ReplaceAll(out+errs, m.dir, "DIR")
 }
 
 func TestSetupWritesParleyConf(t *testing.T) {
