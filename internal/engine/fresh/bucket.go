@@ -10,7 +10,7 @@ import "math"
 // then nothing is spent until it is refilled. It is used by one goroutine.
 type Bucket struct {
 	Rate    float64 // budget of a day
-	Burst   float64 // capacity. 0 means the budget of three days, and 32 at least
+	Burst   float64 // capacity. 0 means that of the function Burst
 	Balance float64 // begin with half of Burst
 }
 
@@ -18,8 +18,11 @@ func (b *Bucket) burst() float64 {
 	if burst := finite(b.Burst); burst > 0 {
 		return burst
 	}
-	return max(3*finite(b.Rate), 32)
+	return Burst(finite(b.Rate))
 }
+
+// Burst is how much of a budget can be saved up: that of three days, and 32 at least. With less, the price swings.
+func Burst(day float64) float64 { return max(3*day, 32) }
 
 // Earn adds the budget of so many days.
 func (b *Bucket) Earn(days float64) {
