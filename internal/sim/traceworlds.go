@@ -123,21 +123,6 @@ func (w *World) Bursts(days float64) (b Bursts) {
 	return b
 }
 
-// Alone returns a world of so many days in which the changes of each page are shifted by a time of its own:
-// each page keeps its bursts, and pages no longer change together.
-func (w *World) Alone(days float64, seed uint64) *World {
-	rng := rand.New(rand.NewPCG(seed, 4))
-	return w.remade(", each alone", func(p *Page) {
-		by := rng.Float64() * days
-		turned := make([]float64, 0, len(p.Trace))
-		for _, at := range p.Trace {
-			turned = append(turned, math.Mod(at+by, days))
-		}
-		slices.Sort(turned)
-		p.Trace = turned
-	})
-}
-
 // before returns a world in which the rate of each page with a trace is that of its changes before a day, and of half
 // a change more: a page without any may change yet.
 func (w *World) before(day float64) *World {
@@ -147,9 +132,4 @@ func (w *World) before(day float64) *World {
 			p.Rate = (float64(n) + .5) / day
 		}
 	})
-}
-
-// Steady returns a world in which each page changes at its rate, as a Poisson process.
-func (w *World) Steady() *World {
-	return w.remade(", Poisson", func(p *Page) { p.Trace = nil })
 }

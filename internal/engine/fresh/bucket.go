@@ -1,6 +1,9 @@
 package fresh
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // A Bucket holds the unspent budget, and adjusts the planned price by its balance. A plan rests on beliefs
 // and is never exact; a price that follows only the balance corrects an error after paying for it. So the
@@ -15,10 +18,7 @@ type Bucket struct {
 }
 
 func (b *Bucket) burst() float64 {
-	if burst := finite(b.Burst); burst > 0 {
-		return burst
-	}
-	return Burst(finite(b.Rate))
+	return cmp.Or(finite(b.Burst), Burst(finite(b.Rate)))
 }
 
 // Burst is how much of a budget can be saved up: that of three days, and 32 at least. With less, the price swings.

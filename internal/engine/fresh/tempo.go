@@ -173,9 +173,8 @@ func (t *tempo) merge(now float64) {
 
 // Near reports whether two priors are nearly equal.
 func (p *Prior) Near(q *Prior) bool {
-	const much = .02
 	for k := range p {
-		if math.Abs(float64(p[k]-q[k])) > much {
+		if math.Abs(float64(p[k]-q[k])) > .02 {
 			return false
 		}
 	}

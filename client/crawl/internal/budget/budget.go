@@ -68,8 +68,7 @@ func New(set *Options, col *collection.Collection) *Budget {
 		return b
 	}
 	post := new(fresh.Prior).Under(&fresh.Belief{})
-	const importance = 0.5
-	b.setPrice(importance * set.Policy.Objective.At(&post, 1/b.perPage()))
+	b.setPrice(.5 * set.Policy.Objective.At(&post, 1/b.perPage()))
 	return b
 }
 
@@ -177,8 +176,9 @@ func (b *Budget) Correct(now time.Time) {
 }
 
 func (b *Budget) trim(now time.Time) {
-	b.bucket.Earn(now.Sub(b.filled).Hours() / 24)
-	b.beside.Earn(now.Sub(b.filled).Hours() / 24)
+	days := now.Sub(b.filled).Hours() / 24
+	b.bucket.Earn(days)
+	b.beside.Earn(days)
 	b.filled = now
 	b.adjust()
 }
@@ -215,11 +215,9 @@ func (b *Budget) Begin(page frontier.PageID, cost float64) {
 func (b *Budget) Return(page frontier.PageID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if cost := b.begun[page]; cost > 0 {
-		b.bucket.Balance += cost
-		b.adjust()
-		delete(b.begun, page)
-	}
+	b.bucket.Balance += b.begun[page]
+	delete(b.begun, page)
+	b.adjust()
 }
 
 // SpendOutside charges a visit to an announced page to the extra budget, or to the normal one if the extra one is empty, or if
@@ -229,11 +227,7 @@ func (b *Budget) SpendOutside(cost float64, gain func(fresh.Priced) float64) {
 	least, price, empty, policy := b.outsidePrice(), b.price, b.beside.Balance <= 0, b.policy()
 	b.mu.Unlock()
 	if least > 0 {
-		if empty {
-			b.Spend(cost)
-			return
-		}
-		if gain := gain(policy); gain < least && gain >= price {
+		if gain := gain(policy); empty || gain < least && gain >= price {
 			b.Spend(cost)
 			return
 		}
