@@ -72,14 +72,12 @@ func (t TraceWeb) World() (*World, error) {
 // Bursts measures how much a world differs from Poisson's.
 type Bursts struct {
 	Pages, Changes int
-	Never          int // pages that did not change
 
 	Gaps  int     // between two changes of a page
 	Short float64 // share of them below two days
 	Usual float64 // the expected share, were each page's changes Poisson's at its own rate
 
 	Shared float64 // share of changes at the same moment as those of 9 or more other pages of the site
-	Mass   float64 // share of changes at the same moment as those of a tenth of the site's pages
 }
 
 // Bursts measures the traces of a world of so many days.
@@ -88,14 +86,10 @@ func (w *World) Bursts(days float64) (b Bursts) {
 		site int
 		at   float64
 	}
-	together, pages := map[moment]int{}, make([]int, len(w.Sites))
+	together := map[moment]int{}
 	for i := range w.Pages {
 		p := &w.Pages[i]
-		pages[p.Site]++
 		b.Changes += len(p.Trace)
-		if len(p.Trace) == 0 {
-			b.Never++
-		}
 		rate := float64(len(p.Trace)) / days
 		for j, at := range p.Trace {
 			together[moment{p.Site, at}]++
@@ -109,17 +103,14 @@ func (w *World) Bursts(days float64) (b Bursts) {
 			}
 		}
 	}
-	for m, n := range together {
+	for _, n := range together {
 		if n >= 10 {
 			b.Shared += float64(n)
-		}
-		if n >= 2 && 10*n >= pages[m.site] {
-			b.Mass += float64(n)
 		}
 	}
 	b.Pages = len(w.Pages)
 	b.Short, b.Usual = b.Short/math.Max(1, float64(b.Gaps)), b.Usual/math.Max(1, float64(b.Gaps))
-	b.Shared, b.Mass = b.Shared/math.Max(1, float64(b.Changes)), b.Mass/math.Max(1, float64(b.Changes))
+	b.Shared /= math.Max(1, float64(b.Changes))
 	return b
 }
 

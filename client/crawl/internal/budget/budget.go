@@ -45,16 +45,13 @@ type Budget struct {
 	mu     sync.Mutex // guards the rest
 	set    Options
 	plan   fresh.Plan
-	at     time.Time // when the plan was made; zero: there is none
 	bucket fresh.Bucket
 	beside fresh.Bucket
 	filled time.Time                   // when the buckets were last filled
 	begun  map[frontier.PageID]float64 // what visits that are being made were charged
 	price  float64                     // of a request, in gain
 	stale  bool                        // the budget was changed since the last plan was begun
-
-	fresh   float64 // estimated share of fresh copies, weighted by importance, when the plan was made
-	unknown int     // copies of sites that gave no answer then, which do not count
+	last   Figures                     // Planned (zero: there is no plan), Fresh and Unknown
 }
 
 // New returns a budget with the price before the first plan: the last one of the previous run, if
@@ -164,7 +161,7 @@ func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, right flo
 	fill(&b.bucket, day, fresh.Burst(day), .5) // if all were filled as the bucket grows, the price would jump
 	day *= b.besides()
 	fill(&b.beside, day, max(day, leastTold), 1) // for sites that begin to publish their changes
-	b.plan, b.at, b.fresh, b.unknown = plan, began, right, unknown
+	b.plan, b.last = plan, Figures{Planned: began, Fresh: right, Unknown: unknown}
 	b.trim(time.Now())
 }
 
@@ -259,6 +256,8 @@ type Figures struct {
 func (b *Budget) Figures() (f Figures, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Figures{b.at, 0, b.price, b.bucket.Rate, b.plan.Spend, b.beside.Rate, b.beside.Balance,
-		b.plan.Requests, b.fresh, b.unknown, b.plan.Freshness, b.plan.Age}, !b.at.IsZero()
+	f = b.last
+	f.Price, f.Budget, f.Spend, f.Beside, f.Left = b.price, b.bucket.Rate, b.plan.Spend, b.beside.Rate, b.beside.Balance
+	f.Requests, f.Freshness, f.Age = b.plan.Requests, b.plan.Freshness, b.plan.Age
+	return f, !f.Planned.IsZero()
 }
