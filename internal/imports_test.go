@@ -90,7 +90,7 @@ var ours = map[string][]string{
 	"internal/holder":              {"internal/pause"},
 	"internal/textual":             {"internal/html"},
 
-	"client/crawl/internal/budget":    {"client/collection", "internal/engine/fresh"},
+	"client/crawl/internal/budget":    {"client/collection", "internal/engine/fresh", "internal/engine/frontier"},
 	"client/crawl/internal/crosshost": {"protocol", "client/collection", "internal/engine/harvest", "internal/engine/seed", "internal/fetch"},
 	"client/crawl/internal/equal":     {"protocol", "client/collection", "internal/engine/frontier", "internal/engine/gather"},
 	"client/crawl/internal/explain":   {"protocol", "client/collection", "internal/engine/fresh", "internal/engine/seed", "internal/engine/trust"},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -120,21 +121,40 @@ func (b *bench) silence(ctx context.Context, s *silence) error {
 	poll, pollSE := meanError(cost)
 	kept, _ := meanError(honest)
 	was, _ := meanError(before)
-	b.goals.AtLeast(0, mean-1.685*se, "%s, %s, B=%g: %s", s.name, s.policy, s.budget,
+	b.goals.AtLeast(0, mean-se.limit(), "%s, %s, B=%g: %s", s.name, s.policy, s.budget,
 		fmt.Sprintf("%.4f (±%.4f) from day %.0f to %.0f, %.4f before; polling %.4f (±%.4f); %.4f if it stays honest", got, gotSE, from, to, was, poll, pollSE, kept))
 	return nil
 }
 
+// A standardError is that of a mean. It is NaN, and printed as unknown, if there is but one seed.
+type standardError float64
+
+// Format implements fmt.Formatter.
+func (e standardError) Format(f fmt.State, _ rune) {
+	if e != e {
+		io.WriteString(f, "unknown")
+		return
+	}
+	digits, _ := f.Precision()
+	fmt.Fprintf(f, "%.*f", digits, float64(e))
+}
+
+// limit is how far the mean may be off, one-sided, at a confidence of 95 %; 0 if that is unknown.
+func (e standardError) limit() float64 {
+	if e != e {
+		return 0
+	}
+	return 1.685 * float64(e)
+}
+
 // meanError is the mean and its standard error.
-func meanError(x []float64) (mean, err float64) {
+func meanError(x []float64) (mean float64, err standardError) {
+	n, sum := float64(len(x)), 0.
 	for _, v := range x {
-		mean += v / float64(len(x))
+		mean += v / n
 	}
 	for _, v := range x {
-		err += (v - mean) * (v - mean)
+		sum += (v - mean) * (v - mean)
 	}
-	if n := float64(len(x)); n > 1 {
-		err = math.Sqrt(err / n / (n - 1))
-	}
-	return mean, err
+	return mean, standardError(math.Sqrt(sum / n / (n - 1)))
 }

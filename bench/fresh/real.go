@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/sim"
@@ -41,7 +44,7 @@ func (b *bench) traces(ctx context.Context) error {
 	worlds := []struct {
 		name string
 		w    *sim.World
-	}{{"as recorded", w}, {"each page alone", w.Alone(days, 1)}, {"Poisson at the same rates", w.Steady()}}
+	}{{"as recorded", w}, {"each page alone", alone(w, days)}, {"Poisson at the same rates", steady(w)}}
 	for _, requests := range []float64{3, 7.5, 15, 30, 75} {
 		budget := requests / 1500
 		type pair struct{ learned, known, manifest float64 }
@@ -72,6 +75,33 @@ func (b *bench) traces(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// alone returns a world of so many days in which the changes of each page are shifted by a time of its own:
+// each page keeps its bursts, and pages no longer change together.
+func alone(w *sim.World, days float64) *sim.World {
+	rng := rand.New(rand.NewPCG(1, 4))
+	v := *w
+	v.Name, v.Pages = w.Name+", each alone", slices.Clone(w.Pages)
+	for i := range v.Pages {
+		by, trace := rng.Float64()*days, slices.Clone(v.Pages[i].Trace)
+		for j := range trace {
+			trace[j] = math.Mod(trace[j]+by, days)
+		}
+		slices.Sort(trace)
+		v.Pages[i].Trace = trace
+	}
+	return &v
+}
+
+// steady returns a world in which each page changes at its rate, as a Poisson process.
+func steady(w *sim.World) *sim.World {
+	v := *w
+	v.Name, v.Pages = w.Name+", Poisson", slices.Clone(w.Pages)
+	for i := range v.Pages {
+		v.Pages[i].Trace = nil
+	}
+	return &v
 }
 
 // feeds measures item 7.

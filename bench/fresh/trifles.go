@@ -81,8 +81,8 @@ func (b *bench) trifle(ctx context.Context, s *silence) error {
 	silent, silentSE := meanError(quiet)
 	then, _ := meanError(worth)
 	poll, _ := meanError(deaf)
-	b.goals.AtMost(0, mean+1.685*se, "%s, %s, B=%g: %s", s.name, s.policy, s.budget,
+	b.goals.AtMost(0, mean+se.limit(), "%s, %s, B=%g: %s", s.name, s.policy, s.budget,
 		fmt.Sprintf("%g trifling changes a day: %.0f (±%.0f) visits find no more, %.0f (±%.0f) if it is silent; freshness %.4f, %.4f if silent",
-			s.site.Flood, got, gotSE, silent, math.Ceil(silentSE), then, poll))
+			s.site.Flood, got, gotSE, silent, standardError(math.Ceil(float64(silentSE))), then, poll))
 	return nil
 }

@@ -150,8 +150,9 @@ func (b *bench) order(ctx context.Context, what string, list []truth, seeds int,
 
 // A difference is the mean of paired differences, and its standard error.
 type difference struct {
-	name     string
-	mean, se float64
+	name string
+	mean float64
+	se   standardError
 }
 
 // judge prints the least of some mean differences, and how many of them are not shown to be at least -allowed, with a chance of
@@ -174,7 +175,7 @@ func (b *bench) judge(what string, list []difference, seeds int) {
 	}
 	chances := make([]float64, len(list))
 	for i, d := range list {
-		chances[i] = chanceAbove((d.mean+allowed)/d.se, float64(seeds-1))
+		chances[i] = chanceAbove((d.mean+allowed)/float64(d.se), float64(seeds-1))
 	}
 	slices.Sort(chances)
 	shown := 0

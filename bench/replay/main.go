@@ -1,260 +1,232 @@
-// Replay compares the simulator's predictions with the real crawler. It applies a trace of real changes to
-// files behind a real nginx, a day of it in a few seconds, on three sites: one with the notifier, one with
-// only a manifest, and one without either. Three "crawler run" with the same budget keep copies of them.
+// Replay compares the simulator's predictions with the crawler. It applies recorded changes to the pages of a site, each at its
+// time, while the crawler keeps copies of them; and simulates the same pages with the same budget and the same knowledge. It does so
+// for sites that tell of their changes in three ways: by push, by a manifest alone, and not at all.
 //
-//	PARLEY_DATA=... go run ./bench/replay [-trace endoflife-date] [-pages 200] [-days 240] [-day 2s] [-budget .05]
+//	PARLEY_DATA=... go run ./bench/replay [-traces endoflife-date,python-peps] [-seeds 20] [-pages 150] [-days 60] [-budget .05]
 //
-// For each site it prints the share of pages and time in which the crawler's copy was right, in the second
-// half of the days, the prediction of internal/sim for the same changes, the same budget and the same
-// knowledge, and the number of requests. If share and prediction differ by more than -within points, the exit
-// code is 1.
+// The crawler is the whole engine of "crawler run", with its collection on disk. The site is in the same process (internal/fakeweb), and
+// the time is that of the recorded changes: it passes as fast as the processor allows, and stands still while anything is computed
+// (testing/synctest). So the crawler's price, budget and intervals are what they are in years of a real crawl.
 //
-// All pages have the same importance, since a silent site publishes none.
+// Each seed draws other pages, and the traces are taken in turn. In each mode the mean difference of freshness is to be within -within points, at a
+// confidence of 90 %, and the requests within -spend of those predicted; else the exit code is 1. All pages have the same importance.
 package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
+	"testing"
+	"testing/synctest"
 	"text/tabwriter"
 	"time"
 
-	"github.com/parleyweb/parley/bench/internal/nginx"
-	"github.com/parleyweb/parley/bench/internal/program"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/sim"
 	"github.com/parleyweb/parley/protocol"
 )
 
-func main() { program.Main("replay", run) }
+// main runs a test, as a bubble of synctest needs one: so the exit code is 1 if it fails.
+func main() {
+	args := os.Args[1:]
+	os.Args = os.Args[:1] // the others are not for package testing
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "replay", F: func(t *testing.T) {
+		ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+		defer stop()
+		if err := run(ctx, t, args, os.Stdout); err != nil {
+			t.Fatal(err)
+		}
+	}}}, nil, nil)
+}
 
 type options struct {
-	trace  string
+	traces []string
+	seeds  int
 	pages  int
 	days   float64
-	day    time.Duration
 	budget float64 // requests per page and day
 	within float64 // percentage points
-	seed   uint64
+	spend  float64 // share of the budget
+	policy sim.Policy
+	modes  []string
 	show   bool
 }
 
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	var o options
+const aDay = 24 * time.Hour
+
+// The ways in which a site tells of its changes.
+var modes = map[string]sim.Site{
+	"push":     {Push: true},
+	"manifest": {Manifest: true},
+	"neither":  {},
+}
+
+func run(ctx context.Context, t *testing.T, args []string, out io.Writer) (err error) {
+	o := options{policy: sim.MustPolicy("freshness")}
 	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
-	flags.StringVar(&o.trace, "trace", "endoflife-date", "recorded trace whose changes are replayed")
-	flags.IntVar(&o.pages, "pages", 200, "number of its pages, drawn at random")
-	flags.Float64Var(&o.days, "days", 240, "number of days, the last ones of the trace")
-	flags.DurationVar(&o.day, "day", 2*time.Second, "real duration of each day")
+	traces := flags.String("traces", strings.Join(sim.TraceNames(), ","), "recorded `TRACES` whose changes are replayed")
+	which := flags.String("modes", "push,manifest,neither", "`WAYS` in which the site tells of its changes")
+	flags.IntVar(&o.seeds, "seeds", 20, "run with `N` seeds, from 1 on; each draws other pages, of the next of the traces")
+	flags.IntVar(&o.pages, "pages", 150, "number of pages, drawn at random")
+	flags.Float64Var(&o.days, "days", 60, "number of days, the last ones of the trace; the second half is scored")
 	flags.Float64Var(&o.budget, "budget", .05, "request budget per page and day")
-	flags.Float64Var(&o.within, "within", 3, "allowed error of the prediction, in percentage points of freshness")
-	flags.Uint64Var(&o.seed, "seed", 1, "seed for drawing the pages")
-	flags.BoolVar(&o.show, "show", false, "print the crawlers' status at the end")
+	flags.Float64Var(&o.within, "within", 1, "allowed error of the prediction, in percentage points of freshness")
+	flags.Float64Var(&o.spend, "spend", .05, "allowed error of the requests, as a share of the budget")
+	flags.BoolVar(&o.show, "show", false, "print each run, and what the crawler says of it")
+	flags.Func("policy", "`NAME` of a simulated policy of the crawler, such as freshness-eager", func(name string) (err error) {
+		o.policy, err = sim.NamedPolicy(name)
+		return err
+	})
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	world, err := sim.TraceWeb{Dir: filepath.Join(os.Getenv("PARLEY_DATA"), "changes"), Names: []string{o.trace}, Days: o.days}.World()
-	if err != nil {
-		return err
+	o.traces, o.modes = strings.Split(*traces, ","), strings.Split(*which, ",")
+	var runs []*replay
+	for _, mode := range o.modes {
+		site, ok := modes[mode]
+		if !ok {
+			return fmt.Errorf("-modes %s: want push, manifest and neither", mode)
+		}
+		for seed := range o.seeds {
+			runs = append(runs, &replay{options: &o, mode: mode, speaks: site, trace: o.traces[seed%len(o.traces)], seed: uint64(seed + 1)})
+		}
 	}
-	draw(world, o)
-	dir, err := os.MkdirTemp("", "parley-replay-")
-	if err != nil {
-		return err
+	t.Run("runs", func(t *testing.T) { // as many at a time as there are processors
+		for _, r := range runs {
+			t.Run(fmt.Sprint(r.mode, " ", r.trace, " ", r.seed), func(t *testing.T) {
+				t.Parallel()
+				if err := r.run(ctx, t); err != nil {
+					t.Error(err)
+				}
+				if o.show {
+					fmt.Fprintf(out, "%s: %.4f, predicted %.4f; %.4f requests, predicted %.4f\n%s", t.Name(), r.fresh, r.predicted.Fresh, r.requests(), r.predicted.Requests, r.said)
+				}
+			})
+		}
+	})
+	if t.Failed() {
+		return errors.New("not all runs ended well")
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := program.Build(ctx, dir, "notifier", "crawler"); err != nil {
-		return err
-	}
-	r := &replay{options: o, dir: dir, world: world}
-	defer r.close()
-	if err := r.open(ctx); err != nil {
-		return err
-	}
-	if err := r.play(ctx); err != nil {
-		return err
-	}
-	return r.report(ctx, out)
+	return o.report(runs, out)
 }
 
-// draw selects some of a world's pages, and gives all the same importance.
-func draw(w *sim.World, o options) {
-	rng := rand.New(rand.NewPCG(o.seed, 2))
-	rng.Shuffle(len(w.Pages), func(i, j int) { w.Pages[i], w.Pages[j] = w.Pages[j], w.Pages[i] })
-	w.Pages = w.Pages[:min(o.pages, len(w.Pages))]
-	for i := range w.Pages {
-		w.Pages[i].Weight = 1
-	}
-	w.Normalize()
-}
-
+// A replay is one run of the crawler, and its simulation.
 type replay struct {
-	options
-	dir      string
-	world    *sim.World
-	sites    []*site
-	server   *nginx.Server
-	programs []*program.Program
-	began    time.Time
-	mu       sync.Mutex // guards the sites' pages
+	*options
+	mode, trace string
+	speaks      sim.Site
+	seed        uint64
+
+	world     *sim.World
+	predicted *sim.Result
+	fresh     float64 // in the second half, as are the next two
+	visits    float64 // per page and day
+	polls     float64
+	said      string
 }
 
-// A site is one of the three.
-type site struct {
-	name  string
-	speak sim.Site
-	flags []string
-	root  string
-	base  string
-	pages []page
-}
+func (r *replay) requests() float64 { return r.visits + r.polls }
 
-// A page has its versions on the site, and the version that the crawler stores.
-type page struct {
-	versions []protocol.Digest
-	held     int // the newest version that the crawler has stored; -1: none
-	wrong    time.Time
-	stale    time.Duration // in the second half
-}
-
-func (s *site) file(i int) string { return filepath.Join(s.root, fmt.Sprintf("p%d.html", i)) }
-
-// write writes a new version of a page.
-func (s *site) write(i int) error {
-	p := &s.pages[i]
-	v := len(p.versions)
-	body := fmt.Sprintf("<!DOCTYPE html><title>Page %d</title><body><p>Version %d of page %d.%s</p></body>\n", i, v, i, strings.Repeat(" More.", v%97))
-	name := s.file(i)
-	if err := os.WriteFile(name+".new", []byte(body), 0o644); err != nil {
+func (r *replay) run(ctx context.Context, t *testing.T) (err error) {
+	if err := r.draw(); err != nil {
 		return err
 	}
-	p.versions = append(p.versions, sha256.Sum256([]byte(body)))
-	return os.Rename(name+".new", name)
-}
-
-func (r *replay) open(ctx context.Context) error {
-	r.sites = []*site{
-		{name: "push", speak: sim.Site{Push: true, Recall: 1, Precision: 1}},
-		{name: "manifest", speak: sim.Site{Manifest: true, Recall: 1, Precision: 1}, flags: []string{"--no-streams"}},
-		{name: "neither", flags: []string{"--no-manifests"}},
-	}
-	var hosts []nginx.Site
-	var sidecars []string
-	for i, s := range r.sites {
-		s.root, s.pages = filepath.Join(r.dir, fmt.Sprint("site-", i)), make([]page, len(r.world.Pages))
-		if err := os.Mkdir(s.root, 0o755); err != nil {
-			return err
-		}
-		var index strings.Builder
-		index.WriteString("<!DOCTYPE html><title>All pages</title><body>")
-		for j := range s.pages {
-			s.pages[j].held = -1
-			if err := s.write(j); err != nil {
-				return err
-			}
-			// Earlier changes are not replayed: to the crawler, the page has been unchanged for a while.
-			old := time.Now().Add(-time.Duration(r.days / 2 * float64(r.day)))
-			if err := os.Chtimes(s.file(j), old, old); err != nil {
-				return err
-			}
-			fmt.Fprintf(&index, "<a href=p%d.html>%d</a>\n", j, j)
-		}
-		if err := os.WriteFile(filepath.Join(s.root, "index.html"), []byte(index.String()), 0o644); err != nil {
-			return err
-		}
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		sidecars = append(sidecars, free.Addr().String())
-		free.Close()
-		host := nginx.Site{Root: s.root}
-		if s.speak.Push {
-			host.Sidecar = sidecars[i]
-		}
-		hosts = append(hosts, host)
-	}
-	var err error
-	if r.server, err = nginx.Start(ctx, r.dir, hosts...); err != nil {
+	if r.predicted, err = sim.Simulate(ctx, sim.Run{World: r.world, Policy: r.policy, Budget: r.budget, Days: r.days, From: r.days / 2, Seed: r.seed}); err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(ctx, 6*time.Minute)
-	defer cancel()
-	each := r.budget * float64(24*time.Hour) / float64(r.day) // of a page in a real day
-	for i, s := range r.sites {
-		s.base = r.server.Bases[i]
-		if s.speak.Push || s.speak.Manifest {
-			if err := r.start(ctx, nil, "notifier", "--docroot", s.root, "--base", s.base, "--listen", sidecars[i], "--out", filepath.Join(s.root, "robots.rdf"), "--write-every", (r.day / 20).String(), "--state", filepath.Join(r.dir, s.name+".db")); err != nil {
-				return err
-			}
-			if err := program.Until(waiting, "the manifest of "+s.name, func() bool { return program.Get(s.base+"robots.rdf") == nil }, r.programs...); err != nil {
-				return err
-			}
-		}
-		into := r.into(s)
-		args := append([]string{"run", s.base, "--into", into, "--store", "none", "--allow-private", "--wait", "0", "--frugal", "--objective", "fresh=1",
-			"--budget", fmt.Sprint(each) + "/page", "--min-period", (r.day / 20).String(), "--max-period", (1000 * r.day).String(),
-			"--manifest-every", (r.day / 4).String(), "--replan", (2 * r.day).String()}, s.flags...)
-		if err := r.start(ctx, nil, "crawler", args...); err != nil {
-			return err
-		}
-		if err := program.Until(waiting, "the collection of "+s.name, func() bool {
-			_, err := os.Stat(filepath.Join(into, "state.db"))
-			return err == nil
-		}, r.programs...); err != nil {
-			return err
-		}
-		if err := r.start(ctx, func(line []byte) error { return r.told(s, line) }, "crawler", "events", "--into", into, "--follow"); err != nil {
-			return err
-		}
-	}
-	return program.Until(waiting, "the first copies", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, s := range r.sites {
-			if slices.ContainsFunc(s.pages, func(p page) bool { return p.held < 0 }) {
-				return false
-			}
-		}
-		return true
-	}, r.programs...)
-}
-
-// into returns the directory of a site's collection.
-func (r *replay) into(s *site) string { return filepath.Join(r.dir, "collection-"+s.name) }
-
-func (r *replay) start(ctx context.Context, lines func([]byte) error, name string, args ...string) error {
-	p, err := program.Start(ctx, lines, filepath.Join(r.dir, name), args...)
-	if err == nil {
-		r.programs = append(r.programs, p)
-	}
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) { err = r.crawl(ctx, t.Context(), dir) })
 	return err
 }
 
-func (r *replay) close() {
-	for _, p := range slices.Backward(r.programs) {
-		p.End()
+// draw makes a world of some pages of the trace, all of the same importance, and of the page that links to them, which never changes.
+func (r *replay) draw() (err error) {
+	if r.world, err = (sim.TraceWeb{Dir: filepath.Join(os.Getenv("PARLEY_DATA"), "changes"), Names: []string{r.trace}, Days: r.days}).World(); err != nil {
+		return err
 	}
-	r.programs = nil
-	if r.server != nil {
-		r.server.Close()
+	w := r.world
+	rng := rand.New(rand.NewPCG(r.seed, 2))
+	rng.Shuffle(len(w.Pages), func(i, j int) { w.Pages[i], w.Pages[j] = w.Pages[j], w.Pages[i] })
+	w.Pages = append([]sim.Page{{Trace: []float64{}}}, w.Pages[:min(r.pages, len(w.Pages))]...)
+	for i := range w.Pages {
+		w.Pages[i].Weight = 1
 	}
+	w.Sites = []sim.Site{r.speaks}
+	w.Normalize()
+	return nil
+}
+
+// path is that of a page.
+func path(i int) string {
+	if i == 0 {
+		return "/"
+	}
+	return fmt.Sprintf("/p%d.html", i)
+}
+
+// crawl runs the crawler, and measures what its copies were worth. It stops when ctx ends; within is a context of the
+// time in which the crawler runs.
+func (r *replay) crawl(ctx, within context.Context, dir string) (err error) {
+	within, cancel := context.WithCancel(within)
+	defer cancel()
+	w := fakeweb.New(fakeweb.Options{Own: true, Pages: 1, Start: time.Now()})
+	defer w.Close()
+	s := w.Add(fakeweb.Honest)
+	s.Speaks, s.Sitemap, s.Polled, s.Undated, s.Robots = r.speaks.Push || r.speaks.Manifest, false, r.speaks.Manifest, true, "User-agent: *\nDisallow: /cgi-bin/\n"
+	for i := 1; i < len(r.world.Pages); i++ {
+		s.Edit(path(i))
+	}
+	o := crawl.DefaultOptions()
+	o.Start, o.Collection.Into, o.Collection.Store, o.Collection.NoLinks = []string{s.Origin + "/"}, dir, "none", true
+	o.Fetch.AllowPrivate, o.Fetch.Wait, o.Fetch.WaitBig, o.Order.Score = true, 0, 0, "static=1"
+	o.Revisits.Objective = objective(r.policy)
+	o.Revisits.Budget, o.Revisits.Frugal = fmt.Sprint(r.budget*float64(len(r.world.Pages))), !r.policy.FetchOutsideBudget
+	o.Sources.NoSitemaps, o.Sources.NoFeeds = true, true
+	c, err := o.Open(within)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Collection.Close()) }()
+	c.Harvester.Options.Resolver, c.Harvester.Options.Dial = w, w.Dial
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(within) }()
+	time.Sleep(time.Minute) // for the first copies
+	began := time.Now()
+	r.play(ctx, s, began)
+	if r.show {
+		r.said = r.says(c, s)
+	}
+	cancel()
+	if err := errors.Join(<-ended, ctx.Err()); err != nil {
+		return err
+	}
+	visits := r.measure(s, w.Log(), began)
+	for i := range r.world.Pages { // the log shows what was fetched, and this that it was stored
+		p, ok, err := c.Collection.Page(s.Origin + path(i))
+		if body, _ := s.Body(path(i)); err != nil || !ok || visits[i].right != (p.Digest == protocol.Sum([]byte(body))) {
+			return fmt.Errorf("%s: the copy of %s does not follow from the requests: %v", r.trace, path(i), err)
+		}
+	}
+	return nil
+}
+
+// objective is that of a policy, as an option.
+func objective(p sim.Policy) string {
+	return fmt.Sprintf("fresh=%g,harmonic=%g,age=%g", p.Objective.Fresh, p.Objective.Harmonic, p.Objective.Age)
 }
 
 // play makes the changes, each at its time.
-func (r *replay) play(ctx context.Context) error {
+func (r *replay) play(ctx context.Context, s *fakeweb.Site, began time.Time) {
 	type edit struct {
 		at   float64
 		page int
@@ -266,134 +238,112 @@ func (r *replay) play(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(edits, func(a, b edit) int { return int(1e9 * (a.at - b.at)) })
-	if _, err := r.server.Requests(); err != nil {
-		return err
+	for _, e := range edits {
+		time.Sleep(time.Until(began.Add(time.Duration(e.at * float64(aDay)))))
+		if ctx.Err() != nil {
+			return
+		}
+		s.Edit(path(e.page))
 	}
-	r.mu.Lock()
-	r.began = time.Now()
-	r.mu.Unlock()
-	for _, e := range append(edits, edit{at: r.days, page: -1}) {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Until(r.began.Add(time.Duration(e.at * float64(r.day))))):
-		}
-		for _, p := range r.programs {
-			if p.Ended() {
-				return fmt.Errorf("%s exited: %w: %s", p.Name, p.Err(), p.Tail())
-			}
-		}
-		if e.page < 0 {
-			break
-		}
-		r.mu.Lock()
-		for _, s := range r.sites {
-			if p := &s.pages[e.page]; p.wrong.IsZero() {
-				p.wrong = time.Now()
-			}
-			if err := s.write(e.page); err != nil {
-				r.mu.Unlock()
-				return err
-			}
-		}
-		r.mu.Unlock()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range r.sites {
-		for i := range s.pages {
-			if p := &s.pages[i]; !p.wrong.IsZero() {
-				r.right(p, time.Now())
-			}
-		}
-	}
-	return nil
+	time.Sleep(time.Until(began.Add(time.Duration(r.days * float64(aDay)))))
 }
 
-// right records that a wrong page has become right.
-func (r *replay) right(p *page, at time.Time) {
-	half := r.began.Add(time.Duration(r.days / 2 * float64(r.day)))
-	if from := p.wrong; from.Before(half) {
-		p.stale += max(0, at.Sub(half))
-	} else {
-		p.stale += at.Sub(from)
-	}
-	p.wrong = time.Time{}
-}
-
-// told processes a line of "crawler events".
-func (r *replay) told(s *site, line []byte) error {
-	now := time.Now()
-	var e struct {
-		URL    string
-		Digest protocol.Digest
-	}
-	if err := json.Unmarshal(line, &e); err != nil {
-		return fmt.Errorf("crawler events: %w: %s", err, line)
-	}
-	name, ok := strings.CutPrefix(e.URL, s.base+"p")
-	i, err := strconv.Atoi(strings.TrimSuffix(name, ".html"))
-	if !ok || err != nil || i < 0 || i >= len(s.pages) {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := &s.pages[i]
-	if v := slices.Index(p.versions, e.Digest); v > p.held {
-		p.held = v
-	}
-	if p.held == len(p.versions)-1 && !p.wrong.IsZero() && !r.began.IsZero() {
-		r.right(p, now)
-	}
-	return nil
-}
-
-func (r *replay) report(ctx context.Context, out io.Writer) error {
-	for _, s := range r.sites {
-		for _, args := range [][]string{{"status", r.into(s)}, {"why", s.base + "p0.html", "--into", r.into(s)}} {
-			if said, err := exec.CommandContext(ctx, filepath.Join(r.dir, "crawler"), args...).CombinedOutput(); r.show && err == nil {
-				fmt.Fprintf(out, "%s: crawler %s\n%s\n", s.name, args[0], said)
-			}
+func (r *replay) says(c *crawl.Crawler, s *fakeweb.Site) string {
+	text := fmt.Sprintf("%+v\n", c.Status().Revisits)
+	for i := range min(3, len(r.world.Pages)) {
+		if x, err := c.Why(s.Origin + path(i)); err == nil {
+			text += strings.Join(x.Beliefs, "; ") + "\n"
 		}
 	}
-	for _, p := range slices.Backward(r.programs) {
-		p.End()
+	return text
+}
+
+// A visited is a page in the log.
+type visited struct {
+	right bool // after the last request
+	next  int  // its first change that was not fetched
+}
+
+// measure computes freshness and requests by the log of the site.
+func (r *replay) measure(s *fakeweb.Site, log []fakeweb.Access, began time.Time) []visited {
+	numbers := map[string]int{}
+	for i := range r.world.Pages {
+		numbers[path(i)] = i
 	}
-	requests, err := r.server.Requests()
-	if err != nil {
-		return err
+	pages, stale := make([]visited, len(r.world.Pages)), 0.
+	from := r.days / 2
+	const soon = 1e-9 // days: a page is visited in the moment in which its change is told
+	wrong := func(i int, to float64) {
+		p, trace := &pages[i], r.world.Pages[i].Trace
+		if p.next < len(trace) && trace[p.next] < to+soon {
+			stale += max(0, to-max(trace[p.next], from))
+		}
+		for p.next < len(trace) && trace[p.next] < to+soon {
+			p.next++
+		}
 	}
-	changes := 0
-	for _, p := range r.world.Pages {
-		changes += len(p.Trace)
+	for _, a := range log {
+		at := float64(a.Begin.Sub(began)) / float64(aDay)
+		i, page := numbers[a.Path]
+		switch counts := at >= from; {
+		case page && at >= 0:
+			wrong(i, at)
+			if counts {
+				r.visits++
+			}
+		case a.Path == "/robots.rdf" && counts && s.Polled:
+			r.polls++
+		}
 	}
-	fmt.Fprintf(out, "%s: %d pages, %d changes in %g days of %v, %g requests per page and day\n", r.trace, len(r.world.Pages), changes, r.days, r.day, r.budget)
+	for i := range pages {
+		before := pages[i].next
+		wrong(i, r.days)
+		pages[i].right = pages[i].next == before
+	}
+	scored := float64(len(pages)) * (r.days - from)
+	r.fresh, r.visits, r.polls = 1-stale/scored, r.visits/scored, r.polls/scored
+	return pages
+}
+
+func (o *options) report(runs []*replay, out io.Writer) (wrong error) {
+	fmt.Fprintf(out, "%d pages, %g days, the second half scored; budget %g requests per page and day; policy %s; mean of %d seeds, with the limits of 90 %% of the difference\n", o.pages, o.days, o.budget, o.policy.Name, o.seeds)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "notices by\tfresh\tpredicted\tdifference\trequests per page and day\tpredicted\t")
-	var wrong error
-	for i, s := range r.sites {
-		stale := time.Duration(0)
-		for _, p := range s.pages {
-			stale += p.stale
-		}
-		fresh := 1 - stale.Seconds()/(float64(len(s.pages))*r.days/2*r.day.Seconds())
-		asked := 0
-		for _, q := range requests {
-			if q.Site == i {
-				asked++
+	fmt.Fprintln(w, "notices by\tfresh\tpredicted\tpoints\t\trequests\tpredicted\tpolls\tpredicted\t")
+	for _, mode := range o.modes {
+		for _, trace := range append(slices.Clone(o.traces), "") {
+			var of []*replay
+			for _, r := range runs {
+				if r.mode == mode && (r.trace == trace || trace == "") {
+					of = append(of, r)
+				}
 			}
-		}
-		world := *r.world
-		world.Sites = []sim.Site{s.speak}
-		predicted, err := sim.Simulate(ctx, sim.Run{World: &world, Policy: sim.MustPolicy("freshness"), Budget: r.budget, Days: r.days, From: r.days / 2, Seed: 1})
-		if err != nil {
-			return err
-		}
-		points := 100 * (fresh - predicted.Fresh)
-		fmt.Fprintf(w, "%s\t%.4f\t%.4f\t%+.1f points\t%.4f\t%.4f\t\n", s.name, fresh, predicted.Fresh, points,
-			float64(asked)/float64(len(s.pages))/r.days, predicted.Requests)
-		if points > r.within || points < -r.within {
-			wrong = errors.Join(wrong, fmt.Errorf("%s: freshness is %.1f points off the prediction", s.name, points))
+			mean := func(f func(r *replay) float64) (mean float64) {
+				for _, r := range of {
+					mean += f(r) / float64(len(of))
+				}
+				return mean
+			}
+			points := func(r *replay) float64 { return 100 * (r.fresh - r.predicted.Fresh) }
+			off := mean(points)
+			spread := math.Sqrt(mean(func(r *replay) float64 { return math.Pow(points(r)-off, 2) }) / float64(len(of)-1))
+			error, shown := 1.645*spread, "unknown"
+			if len(of) > 1 {
+				shown = fmt.Sprintf("±%.2f", error)
+			}
+			asked, expected := mean((*replay).requests), mean(func(r *replay) float64 { return r.predicted.Requests })
+			name := mode
+			if trace != "" {
+				name += " " + trace
+			}
+			fmt.Fprintf(w, "%s\t%.4f\t%.4f\t%+.2f\t%s\t%.4f\t%.4f\t%.4f\t%.4f\t\n", name, mean(func(r *replay) float64 { return r.fresh }),
+				mean(func(r *replay) float64 { return r.predicted.Fresh }), off, shown, asked, expected, mean(func(r *replay) float64 { return r.polls }), mean(func(r *replay) float64 { return r.predicted.Polls }))
+			switch {
+			case trace != "":
+			case len(of) > 1 && max(off+error, error-off) > o.within:
+				wrong = errors.Join(wrong, fmt.Errorf("%s: freshness is %+.2f ± %.2f points off the prediction", mode, off, error))
+			case math.Abs(asked-expected) > o.spend*o.budget:
+				wrong = errors.Join(wrong, fmt.Errorf("%s: %.4f requests per page and day, predicted %.4f", mode, asked, expected))
+			}
 		}
 	}
 	w.Flush()

@@ -165,6 +165,7 @@ func (k *committer) commit(list []result, last bool) error {
 	for i := range t.Visits {
 		asked[i] = t.Visits[i].Page
 		delete(work.out, asked[i])
+		k.plan.returned(asked[i])
 	}
 	front.Done(slices.Concat(asked, t.Confirmed, t.Unbelieved, t.Replanned))
 	for i, id := range asked {
@@ -177,6 +178,7 @@ func (k *committer) commit(list []result, last bool) error {
 		}
 		for _, id := range x.again {
 			delete(work.out, id)
+			k.plan.returned(id)
 			front.Return(k.equal.Visited(id, nil, nil))
 		}
 		k.judge.NotFetched(x.again)

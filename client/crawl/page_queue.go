@@ -51,6 +51,11 @@ type visitPlan interface {
 	ready() bool  // before, no page is visited
 	prices() bool // a visit must be worth its price, which takes into account that the site announced nothing
 	early(p *collection.Page, now time.Time) bool
+
+	// begins charges a visit to the budget before it is made, so that the next page is chosen at the price after it; returned takes
+	// that back once the visit is charged what it cost, or is not made. The work's lock is held.
+	begins(st *site, p *collection.Page)
+	returned(page frontier.PageID)
 }
 
 // fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
@@ -192,6 +197,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 			}
 			work.busy++
 			work.out[p.ID] = true
+			q.plan.begins(st, p)
 			add(st, t)
 		}
 	}
@@ -312,6 +318,7 @@ func (q *pageQueue) hasten(p *collection.Page) {
 	}
 	work.busy++
 	work.out[p.ID] = true
+	q.plan.begins(st, p)
 	if shares {
 		q.copies.pages.Fetch(p)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // A planner decides when pages and manifests are fetched again. run chooses one of three: revisits, whose budget sets a price;
@@ -39,6 +40,8 @@ func (unplanned) ready() bool                            { return true }
 func (unplanned) prices() bool                           { return false }
 func (unplanned) price() float64                         { return 0 }
 func (unplanned) early(*collection.Page, time.Time) bool { return false }
+func (unplanned) begins(*site, *collection.Page)         {}
+func (unplanned) returned(frontier.PageID)               {}
 func (unplanned) publishes(*site)                        {}
 func (unplanned) report(*Status)                         {}
 

@@ -128,7 +128,7 @@ func (r *revisits) replan(ctx context.Context) error {
 		}
 		b := believed(st)
 		b.Extra = of.Extra()
-		if prior := of.Prior(); !alike(&prior, &b.Prior) {
+		if prior := of.Prior(); !prior.Near(&b.Prior) {
 			b.Prior = prior
 		}
 		if of.listens {
@@ -235,17 +235,6 @@ func (r *revisits) demands(pass *fresh.Planning) demanders {
 	return all
 }
 
-// alike reports whether two priors are nearly equal.
-func alike(p, q *fresh.Prior) bool {
-	const much = 0.02
-	for k := range p {
-		if d := p[k] - q[k]; d > much || d < -much {
-			return false
-		}
-	}
-	return true
-}
-
 // of returns the data of a site.
 func (d demanders) of(col *collection.Collection, pass *fresh.Planning, id frontier.SiteID) *sitePlan {
 	of := d[id]
@@ -330,11 +319,25 @@ func (r *revisits) announced(st *site, step *client.Step, by collection.Signal, 
 	r.estimates.announced(st, step, by, pending)
 }
 
+func (r *revisits) begins(st *site, p *collection.Page) {
+	if p.Visits > 0 && r.inside(st, &p.History) {
+		r.budget.Begin(p.ID, r.c.Revisit.Policy.Costs.Visit(p.Length))
+	}
+}
+
+func (r *revisits) returned(page frontier.PageID) { r.budget.Return(page) }
+
+// inside reports whether a visit to a page of a site is charged to the budget itself: that of a page which a manifest has announced is in
+// the plan.
+func (r *revisits) inside(st *site, h *fresh.History) bool {
+	return st.sources.listens() || !r.c.Revisit.Policy.Owes(&fresh.Page{History: *h, Site: st.Belief})
+}
+
 // visited also charges the budget for the visit.
 func (r *revisits) visited(st *site, v *collection.Visit, d *collection.Visited, of *judgement.Verdict) (unsure bool) {
 	if d.Before.Visits > 0 && v.Status != 0 && !v.Delivered {
 		cost := r.c.Revisit.Policy.Costs.Visit(max(v.Length, int64(len(v.Body))))
-		if st.sources.listens() || !r.c.Revisit.Policy.Owes(&fresh.Page{History: d.Before, Site: st.Belief}) { // visits that a manifest causes are in the plan
+		if r.inside(st, &d.Before) {
 			r.budget.Spend(cost)
 		} else {
 			r.budget.SpendOutside(cost, func(policy fresh.Priced) float64 {

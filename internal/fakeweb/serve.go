@@ -61,6 +61,9 @@ func (s *Site) serveHonest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, modified := p.text(s.Host), p.modified
+	if s.Undated {
+		modified = time.Time{}
+	}
 	s.web.mu.Unlock()
 	serveBody(w, r, "text/html; charset=utf-8", []byte(body), modified)
 }
@@ -111,7 +114,7 @@ func (s *Site) serveManifest(w http.ResponseWriter, r *http.Request) {
 	m := protocol.Manifest{URL: s.Origin + "/robots.rdf", Base: s.Origin + "/", Complete: true, Items: len(items), Cursor: s.cursor()}
 	if s.Kind == Lying || s.Kind == Flooding {
 		m.Cursor = protocol.Cursor{} // so that it is always read whole
-	} else {
+	} else if !s.Polled {
 		m.Changes = s.Origin + "/parley/changes"
 	}
 	s.web.mu.Unlock()

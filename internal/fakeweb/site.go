@@ -24,6 +24,8 @@ type Site struct {
 	IP     netip.Addr
 
 	Speaks   bool // it has a manifest, and serves changes
+	Polled   bool // its manifest does not say that it serves changes
+	Undated  bool // responses with its pages have no Last-Modified
 	Sitemap  bool
 	Robots   string        // robots.txt; empty: 404
 	Disallow []string      // prefixes that Robots forbids to all

@@ -26,7 +26,7 @@ func newBudget(r *Run) *budget {
 	b := &budget{costs: priced(r.Costs)}
 	b.unit = b.costs.Header + b.costs.Body
 	b.Rate = r.Budget * float64(len(r.World.Pages))
-	b.Burst = max(3*b.Rate, 32*b.unit)
+	b.Burst = fresh.Burst(b.Rate)
 	b.Balance = b.Burst / 2 // at which the price is the planned one
 	return b
 }

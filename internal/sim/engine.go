@@ -251,7 +251,7 @@ func (e *engine) happened(x Event, bytes float64) {
 
 func (e *engine) result() *Result {
 	r := &Result{World: e.world.Name, Policy: e.run.Policy.Name, Pages: len(e.view.pages),
-		Budget: e.run.Budget, Days: e.run.Days, From: e.run.From, Seed: e.run.Seed, Price: e.rule.price()}
+		Budget: e.run.Budget, Days: e.run.Days, From: e.run.From, Seed: e.run.Seed}
 	e.ledger.score(r)
 	if e.run.Bound {
 		r.Bound = WebBound(e.world.World, e.run.Policy.Objective, e.run.Costs, e.run.Budget, e.run.Policy.listening())

@@ -20,8 +20,6 @@ type Result struct {
 	Wasted   float64 // of these, without a change
 	Polls    float64 // of manifests
 	Bytes    float64 // per page and day, received in responses
-	Notices  float64 // per page and day, by push or in a manifest
-	Price    float64 // at the end
 
 	Bound Bound // for this world, with the channels that the policy uses; see Run.Bound
 
@@ -103,6 +101,6 @@ func (l *ledger) score(r *Result) {
 	r.Fresh, r.Age, r.Spend = r.Fresh/sum, r.Age/sum, r.Spend/sum
 	part := float64(r.Pages) * (l.days - l.from)
 	per := func(n int) float64 { return float64(n) / part }
-	r.Visits, r.Wasted, r.Polls, r.Notices = per(l.events[Visited]), per(l.wasted), per(l.events[Polled]), per(l.events[Told])
+	r.Visits, r.Wasted, r.Polls = per(l.events[Visited]), per(l.wasted), per(l.events[Polled])
 	r.Requests, r.Bytes = r.Visits+r.Polls, l.bytes/part
 }

@@ -301,11 +301,5 @@ func TestRealTraces(t *testing.T) {
 		if b.Short < 1.2*b.Usual {
 			t.Errorf("%s: %.3f of all gaps are short, Poisson has %.3f", c.name, b.Short, b.Usual)
 		}
-		if alone := w.Alone(900, 1).Bursts(900); alone.Changes != b.Changes || alone.Shared > .2*b.Shared {
-			t.Errorf("%s: %+v with each page's changes shifted, %+v as recorded", c.name, alone, b)
-		}
-		if steady := w.Steady(); math.Abs(steady.Changes()-float64(b.Changes)/900) > 1e-6 || steady.Pages[0].Trace != nil {
-			t.Errorf("%s: %v changes a day when steady, want %v", c.name, steady.Changes(), float64(b.Changes)/900)
-		}
 	}
 }

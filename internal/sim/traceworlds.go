@@ -72,14 +72,12 @@ func (t TraceWeb) World() (*World, error) {
 // Bursts measures how much a world differs from Poisson's.
 type Bursts struct {
 	Pages, Changes int
-	Never          int // pages that did not change
 
 	Gaps  int     // between two changes of a page
 	Short float64 // share of them below two days
 	Usual float64 // the expected share, were each page's changes Poisson's at its own rate
 
 	Shared float64 // share of changes at the same moment as those of 9 or more other pages of the site
-	Mass   float64 // share of changes at the same moment as those of a tenth of the site's pages
 }
 
 // Bursts measures the traces of a world of so many days.
@@ -88,14 +86,10 @@ func (w *World) Bursts(days float64) (b Bursts) {
 		site int
 		at   float64
 	}
-	together, pages := map[moment]int{}, make([]int, len(w.Sites))
+	together := map[moment]int{}
 	for i := range w.Pages {
 		p := &w.Pages[i]
-		pages[p.Site]++
 		b.Changes += len(p.Trace)
-		if len(p.Trace) == 0 {
-			b.Never++
-		}
 		rate := float64(len(p.Trace)) / days
 		for j, at := range p.Trace {
 			together[moment{p.Site, at}]++
@@ -109,33 +103,15 @@ func (w *World) Bursts(days float64) (b Bursts) {
 			}
 		}
 	}
-	for m, n := range together {
+	for _, n := range together {
 		if n >= 10 {
 			b.Shared += float64(n)
-		}
-		if n >= 2 && 10*n >= pages[m.site] {
-			b.Mass += float64(n)
 		}
 	}
 	b.Pages = len(w.Pages)
 	b.Short, b.Usual = b.Short/math.Max(1, float64(b.Gaps)), b.Usual/math.Max(1, float64(b.Gaps))
-	b.Shared, b.Mass = b.Shared/math.Max(1, float64(b.Changes)), b.Mass/math.Max(1, float64(b.Changes))
+	b.Shared /= math.Max(1, float64(b.Changes))
 	return b
-}
-
-// Alone returns a world of so many days in which the changes of each page are shifted by a time of its own:
-// each page keeps its bursts, and pages no longer change together.
-func (w *World) Alone(days float64, seed uint64) *World {
-	rng := rand.New(rand.NewPCG(seed, 4))
-	return w.remade(", each alone", func(p *Page) {
-		by := rng.Float64() * days
-		turned := make([]float64, 0, len(p.Trace))
-		for _, at := range p.Trace {
-			turned = append(turned, math.Mod(at+by, days))
-		}
-		slices.Sort(turned)
-		p.Trace = turned
-	})
 }
 
 // before returns a world in which the rate of each page with a trace is that of its changes before a day, and of half
@@ -147,9 +123,4 @@ func (w *World) before(day float64) *World {
 			p.Rate = (float64(n) + .5) / day
 		}
 	})
-}
-
-// Steady returns a world in which each page changes at its rate, as a Poisson process.
-func (w *World) Steady() *World {
-	return w.remade(", Poisson", func(p *Page) { p.Trace = nil })
 }

@@ -1,6 +1,9 @@
 package fresh
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // A Bucket holds the unspent budget, and adjusts the planned price by its balance. A plan rests on beliefs
 // and is never exact; a price that follows only the balance corrects an error after paying for it. So the
@@ -10,16 +13,16 @@ import "math"
 // then nothing is spent until it is refilled. It is used by one goroutine.
 type Bucket struct {
 	Rate    float64 // budget of a day
-	Burst   float64 // capacity. 0 means the budget of three days, and 32 at least
+	Burst   float64 // capacity. 0 means that of the function Burst
 	Balance float64 // begin with half of Burst
 }
 
 func (b *Bucket) burst() float64 {
-	if burst := finite(b.Burst); burst > 0 {
-		return burst
-	}
-	return max(3*finite(b.Rate), 32)
+	return cmp.Or(finite(b.Burst), Burst(finite(b.Rate)))
 }
+
+// Burst is how much of a budget can be saved up: that of three days, and 32 at least. With less, the price swings.
+func Burst(day float64) float64 { return max(3*day, 32) }
 
 // Earn adds the budget of so many days.
 func (b *Bucket) Earn(days float64) {

@@ -49,7 +49,7 @@ type Site struct {
 
 	Predictions Predictions // of when its pages will change
 	Audits      *Audits     // nil: none yet
-	Tempo       *Tempo      // nil: none yet
+	Tempo       *tempo      // nil: none yet
 }
 
 // A Policy decides about revisits. It is used by many goroutines, and keeps none of its arguments.

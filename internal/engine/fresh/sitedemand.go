@@ -244,7 +244,7 @@ func (s *siteDemand) manifest(d *demand, rate int) (w way) {
 	w.places = make([]float32, 0, len(ages.days))
 	purse := math.Inf(1)
 	if b := s.planner.budget; b > 0 {
-		purse = (&Bucket{Rate: b}).burst()
+		purse = Burst(b)
 	}
 	at, a := float64(prices), amount{}
 	for n := 0; n < len(ages.days) && at > floor; n++ {

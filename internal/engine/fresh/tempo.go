@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A Tempo is what visits have shown of when the pages of a site changed together. It is learned of sites that announce nothing, from visits
+// A tempo is what visits have shown of when the pages of a site changed together. It is learned of sites that announce nothing, from visits
 // to any of their pages, and used only while it predicts the results of visits better than each page's own history does. Many
 // pages share one, so it is replaced and never modified. It is not stored: a crawler learns it anew when it starts.
 //
 // The pages share a clock, which on average advances by a day in a day, but in leaps: a gamma process. A visit that finds a change makes a
 // leap since the visit before likelier, and one that finds none makes it less likely. So pages become due sooner after a common
 // change was found on one of them, and later while none is.
-type Tempo struct {
+type tempo struct {
 	begin   float64 // of the first period, in days since 1970
 	n       int
 	periods [mostPeriods]period
@@ -42,10 +42,11 @@ const (
 	earned      = 3     // odds from which a coupling is used: 20 to 1
 	forgotten   = 0.998 // part of the odds that is left after a visit
 	leastPages  = 16    // of a site: with fewer there is little to compare
+	leastPace   = .37   // days of the clock in a day, at least: a full [Bucket] lowers the price so far that no less is spent than planned
 )
 
 // shared is the rate of the changes of a page that come with those of others, and ticks that rate in the time of the clock.
-func (t *Tempo) shared(c int, rate float64) (shared, ticks float64) {
+func (t *tempo) shared(c int, rate float64) (shared, ticks float64) {
 	const most = 12 // e^12 is as good as certain
 	is := &couplings[c]
 	if is.alike {
@@ -56,7 +57,7 @@ func (t *Tempo) shared(c int, rate float64) (shared, ticks float64) {
 }
 
 // during calls f for each period that has days in common with a time, from the last one back; part is their share of the period.
-func (t *Tempo) during(from, to float64, f func(p *period, days, part float64)) {
+func (t *tempo) during(from, to float64, f func(p *period, days, part float64)) {
 	for i := t.n - 1; i >= 0 && t.periods[i].end > from; i-- {
 		begin := t.begin
 		if i > 0 {
@@ -69,7 +70,7 @@ func (t *Tempo) during(from, to float64, f func(p *period, days, part float64)) 
 }
 
 // expects is the number of changes that are expected of a page in a time, so that its negative exponential is the probability of none.
-func (t *Tempo) expects(c int, from, to, rate float64) float64 {
+func (t *tempo) expects(c int, from, to, rate float64) float64 {
 	leap := couplings[c].leap
 	shared, ticks := t.shared(c, rate)
 	n := rate * (to - from)
@@ -88,7 +89,7 @@ func LearnTempo(s *Site, p *Page, at time.Time, changed bool, pages int) (sooner
 	if pages < leastPages || p.Visits <= 0 || !(to > from) || !(alone < 1) || !(alone > 0) {
 		return false
 	}
-	t := Tempo{}
+	t := tempo{}
 	if s.Tempo != nil {
 		t = *s.Tempo
 	}
@@ -116,7 +117,7 @@ func LearnTempo(s *Site, p *Page, at time.Time, changed bool, pages int) (sooner
 }
 
 // learn divides a change among the periods in which it may have happened, by how much is expected of each.
-func (t *Tempo) learn(c int, from, to, rate float64, changed bool) {
+func (t *tempo) learn(c int, from, to, rate float64, changed bool) {
 	leap := couplings[c].leap
 	_, ticks := t.shared(c, rate)
 	each := 0.
@@ -131,7 +132,7 @@ func (t *Tempo) learn(c int, from, to, rate float64, changed bool) {
 }
 
 // extend begins a new period, which ends now.
-func (t *Tempo) extend(now float64) {
+func (t *tempo) extend(now float64) {
 	const shortest = 1e-4 // days
 	if t.n == 0 {
 		t.begin = now - 1
@@ -146,7 +147,7 @@ func (t *Tempo) extend(now float64) {
 }
 
 // merge makes one period of the two neighbours that are shortest for their age.
-func (t *Tempo) merge(now float64) {
+func (t *tempo) merge(now float64) {
 	begin := func(i int) float64 {
 		if i == 0 {
 			return t.begin
@@ -170,6 +171,16 @@ func (t *Tempo) merge(now float64) {
 	t.n--
 }
 
+// Near reports whether two priors are nearly equal.
+func (p *Prior) Near(q *Prior) bool {
+	for k := range p {
+		if math.Abs(float64(p[k]-q[k])) > .02 {
+			return false
+		}
+	}
+	return true
+}
+
 // median is the rate of a page in the middle.
 func (p *Prior) median() float64 {
 	post, sum := p.Under(&Belief{}), 0.
@@ -182,7 +193,7 @@ func (p *Prior) median() float64 {
 }
 
 // tempo is that of the page's site, nil if it is not used.
-func (p *Page) tempo() *Tempo {
+func (p *Page) tempo() *tempo {
 	if s := p.Site; s != nil && s.Tempo != nil && s.Tempo.used > 0 && !s.Tells && !p.Listed && p.Visits > 0 {
 		return s.Tempo
 	}
@@ -201,7 +212,7 @@ func (p *Page) aged(post *Posterior, now time.Time) float64 {
 	if !(expected > 0) || math.IsInf(expected, 1) {
 		return age
 	}
-	return age * t.expects(t.used-1, dayOf(from), dayOf(now), expected/age) / expected
+	return age * max(leastPace, t.expects(t.used-1, dayOf(from), dayOf(now), expected/age)/expected)
 }
 
 func dayOf(t time.Time) float64 { return days(t.Sub(time.Unix(0, 0))) }

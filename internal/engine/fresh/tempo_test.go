@@ -74,6 +74,13 @@ func TestOnePageTellsOfOthers(t *testing.T) {
 	if quiet > .7 {
 		t.Errorf("after quiet weeks a day counts as %.2f, want .7 or less", quiet)
 	}
+	for range 40 {
+		b.open(9, never)
+		if aged := b.aged(); aged < .37 {
+			t.Fatalf("after months without changes a day counts as %.2f: a full purse would not be spent", aged)
+		}
+	}
+	quiet = b.aged()
 	policy := fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Price: 2}
 	last := &b.pages[(b.next+len(b.pages)-8)%len(b.pages)] // it is not among those that are visited next
 	due := policy.Next(last, b.now)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // Options are a budget for revisits. Plans find the price at which the budget is spent, and every decision uses that price.
@@ -32,11 +33,8 @@ type Options struct {
 }
 
 const (
-	leastTold  = 100 // visits to announced pages that can be saved up in the extra budget, however small it is
-	perPage    = 0.1
-	burstDays  = 1      // days of the budget that can be saved up: with less, the price swings
-	leastBurst = 20     // visits that can be saved up, however small the budget
-	middling   = 20_000 // bytes of an average page, to size a bucket in visits where visits cost bytes
+	leastTold = 100 // visits to announced pages that can be saved up in the extra budget, or what it is in a day
+	perPage   = 0.1
 )
 
 // A Budget is what visits may cost, and the price that follows from the last plan and from what is left. It sets the policy of
@@ -47,30 +45,27 @@ type Budget struct {
 	mu     sync.Mutex // guards the rest
 	set    Options
 	plan   fresh.Plan
-	at     time.Time // when the plan was made; zero: there is none
 	bucket fresh.Bucket
 	beside fresh.Bucket
-	filled time.Time // when the buckets were last filled
-	price  float64   // of a request, in gain
-	stale  bool      // the budget was changed since the last plan was begun
-
-	fresh   float64 // estimated share of fresh copies, weighted by importance, when the plan was made
-	unknown int     // copies of sites that gave no answer then, which do not count
+	filled time.Time                   // when the buckets were last filled
+	begun  map[frontier.PageID]float64 // what visits that are being made were charged
+	price  float64                     // of a request, in gain
+	stale  bool                        // the budget was changed since the last plan was begun
+	last   Figures                     // Planned (zero: there is no plan), Fresh and Unknown
 }
 
 // New returns a budget with the price before the first plan: the last one of the previous run, if
 // that had the same objective and costs, or else the price at which an unknown page
 // would be visited as often as the budget allows for all.
 func New(set *Options, col *collection.Collection) *Budget {
-	b := &Budget{set: *set, col: col}
+	b := &Budget{set: *set, col: col, begun: map[frontier.PageID]float64{}}
 	kept, _ := col.Revisits().Kept()
 	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == set.Policy.Objective && p.Costs == set.Policy.Costs {
 		b.setPrice(p.Price)
 		return b
 	}
 	post := new(fresh.Prior).Under(&fresh.Belief{})
-	const importance = 0.5
-	b.setPrice(importance * set.Policy.Objective.At(&post, 1/b.perPage()))
+	b.setPrice(.5 * set.Policy.Objective.At(&post, 1/b.perPage()))
 	return b
 }
 
@@ -155,17 +150,18 @@ func (b *Budget) outsidePrice() float64 {
 	}
 }
 
-// Planned takes over a plan that was begun at a time, for so many stored pages. fresh and unknown are those of the budget.
-func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, fresh float64, unknown int) {
+// Planned takes over a plan that was begun at a time, for so many stored pages. right is the share of fresh copies, and unknown the number of those that do not count.
+func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, right float64, unknown int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.filled.IsZero() {
 		b.filled = began
 	}
-	day, visit := b.perDay(stored), b.set.Policy.Costs.Visit(middling)
-	b.fill(day, visit)
-	b.fillBeside(b.besides()*day, visit)
-	b.plan, b.at, b.fresh, b.unknown = plan, began, fresh, unknown
+	day := b.perDay(stored)
+	fill(&b.bucket, day, fresh.Burst(day), .5) // if all were filled as the bucket grows, the price would jump
+	day *= b.besides()
+	fill(&b.beside, day, max(day, leastTold), 1) // for sites that begin to publish their changes
+	b.plan, b.last = plan, Figures{Planned: began, Fresh: right, Unknown: unknown}
 	b.trim(time.Now())
 }
 
@@ -177,32 +173,48 @@ func (b *Budget) Correct(now time.Time) {
 }
 
 func (b *Budget) trim(now time.Time) {
-	b.bucket.Earn(now.Sub(b.filled).Hours() / 24)
-	b.beside.Earn(now.Sub(b.filled).Hours() / 24)
+	days := now.Sub(b.filled).Hours() / 24
+	b.bucket.Earn(days)
+	b.beside.Earn(days)
 	b.filled = now
+	b.adjust()
+}
+
+// adjust sets the price by the balance. The lock is held.
+func (b *Budget) adjust() {
 	if b.plan.Pages > 0 {
 		b.setPrice(b.plan.Price * b.bucket.Factor())
 	}
 }
 
-// fill sets the bucket's daily rate. When the bucket grows, half of the new room is
-// filled, else the price would jump.
-func (b *Budget) fill(day, visit float64) {
-	burst := max(day*burstDays, leastBurst*visit)
-	b.bucket = fresh.Bucket{Rate: day, Burst: burst, Balance: b.bucket.Balance + (burst-b.bucket.Burst)/2}
+// fill sets what a bucket gets in a day and can hold, and fills a part of the room that it gains.
+func fill(b *fresh.Bucket, day, burst, part float64) {
+	*b = fresh.Bucket{Rate: day, Burst: burst, Balance: b.Balance + part*(burst-b.Burst)}
 }
 
-// fillBeside does the same for the extra budget. It is full at first, for sites that begin to publish their changes.
-func (b *Budget) fillBeside(day, visit float64) {
-	burst := max(day*burstDays, leastTold*visit)
-	b.beside = fresh.Bucket{Rate: day, Burst: burst, Balance: b.beside.Balance + burst - b.beside.Burst}
-}
-
-// Spend charges the budget.
+// Spend charges the budget. The next decision is at the price that follows.
 func (b *Budget) Spend(cost float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bucket.Spend(cost)
+	b.adjust()
+}
+
+// Begin charges a visit to a page before it is made, and Return takes that back.
+func (b *Budget) Begin(page frontier.PageID, cost float64) {
+	b.Spend(cost)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begun[page] = cost
+}
+
+// Return is for a page that is no longer being visited. Where it was, Spend charges what that cost.
+func (b *Budget) Return(page frontier.PageID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bucket.Balance += b.begun[page]
+	delete(b.begun, page)
+	b.adjust()
 }
 
 // SpendOutside charges a visit to an announced page to the extra budget, or to the normal one if the extra one is empty, or if
@@ -212,11 +224,7 @@ func (b *Budget) SpendOutside(cost float64, gain func(fresh.Priced) float64) {
 	least, price, empty, policy := b.outsidePrice(), b.price, b.beside.Balance <= 0, b.policy()
 	b.mu.Unlock()
 	if least > 0 {
-		if empty {
-			b.Spend(cost)
-			return
-		}
-		if gain := gain(policy); gain < least && gain >= price {
+		if gain := gain(policy); empty || gain < least && gain >= price {
 			b.Spend(cost)
 			return
 		}
@@ -248,6 +256,8 @@ type Figures struct {
 func (b *Budget) Figures() (f Figures, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Figures{b.at, 0, b.price, b.bucket.Rate, b.plan.Spend, b.beside.Rate, b.beside.Balance,
-		b.plan.Requests, b.fresh, b.unknown, b.plan.Freshness, b.plan.Age}, !b.at.IsZero()
+	f = b.last
+	f.Price, f.Budget, f.Spend, f.Beside, f.Left = b.price, b.bucket.Rate, b.plan.Spend, b.beside.Rate, b.beside.Balance
+	f.Requests, f.Freshness, f.Age = b.plan.Requests, b.plan.Freshness, b.plan.Age
+	return f, !f.Planned.IsZero()
 }
