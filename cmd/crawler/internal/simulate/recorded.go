@@ -28,21 +28,44 @@ func recordedTables() []paperTable {
 	}
 }
 
+// A tracedRule is a rule for visits to recorded pages, and what their sites do.
+type tracedRule struct {
+	words, policy string
+	site          sim.Site
+}
+
+// traced returns the recorded pages for some days.
+func (p *paper) traced(length float64) (*sim.World, error) {
+	return sim.TraceWeb{Dir: p.folder("changes"), Names: recorded(), Days: length, Seed: uint64(p.seed)}.World()
+}
+
+// compared adds to a sheet what each rule reaches from day 300 on, at some numbers of requests a day, and what push could at best.
+func (p *paper) compared(ctx context.Context, s *sheet, w *sim.World, length float64, requests []float64, text func(*sim.Result) string, bound string, rules []tracedRule) (*sheet, error) {
+	var list []measure
+	for _, rule := range rules {
+		for i, n := range requests {
+			list = append(list, measure{len(s.rows), 1 + i, sim.Run{World: w.All(rule.site), Policy: sim.MustPolicy(rule.policy), Budget: n / float64(len(w.Pages)), Days: length, From: 300}, text})
+		}
+		s.row(append([]string{rule.words}, make([]string, len(requests))...)...)
+	}
+	best := []string{bound}
+	for _, n := range requests {
+		best = append(best, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, n/float64(len(w.Pages))).Fresh))
+	}
+	s.row(best...)
+	return s, p.measured(ctx, s.rows, list)
+}
+
 func (p *paper) traces(ctx context.Context) (*sheet, error) {
 	length := 900.
-	w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: recorded(), Days: length, Seed: uint64(p.seed)}.World()
+	w, err := p.traced(length)
 	if err != nil {
 		return nil, err
 	}
-	requests := []float64{3, 7.5, 15, 30, 75}
 	s := &sheet{names: 1}
 	b := w.Bursts(length)
 	s.row(fmt.Sprintf("%d pages, %d changes", b.Pages, b.Changes), "3 a day", "7.5", "15", "30", "75")
-	var list []measure
-	for _, rule := range []struct {
-		words, policy string
-		site          sim.Site
-	}{
+	return p.compared(ctx, s, w, length, []float64{3, 7.5, 15, 30, 75}, bothText, "push bound", []tracedRule{
 		{"uniform", "uniform", sim.Site{}},
 		{"thesis", "thesis-learned", sim.Site{}},
 		{"index, true mean rates", "freshness-known-deaf", sim.Site{}},
@@ -53,18 +76,7 @@ func (p *paper) traces(ctx context.Context) (*sheet, error) {
 		{"manifest, priced, learned", "freshness", sim.Site{Manifest: true}},
 		{"push, importance / rate", "trust-gain", sim.Site{Push: true}},
 		{"push, learned", "freshness", sim.Site{Push: true}},
-	} {
-		for i, n := range requests {
-			list = append(list, measure{len(s.rows), 1 + i, sim.Run{World: w.All(rule.site), Policy: sim.MustPolicy(rule.policy), Budget: n / float64(len(w.Pages)), Days: length, From: 300}, bothText})
-		}
-		s.row(append([]string{rule.words}, make([]string, len(requests))...)...)
-	}
-	bound := []string{"push bound"}
-	for _, n := range requests {
-		bound = append(bound, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, n/float64(len(w.Pages))).Fresh))
-	}
-	s.row(bound...)
-	return s, p.measured(ctx, s.rows, list)
+	})
 }
 
 // smallTraces returns the traces but for one, which has more pages than all others.
@@ -75,18 +87,16 @@ func smallTraces() []string {
 // schedulers compares rules for polling manifests, advaRSS's among them, with uniform polling and push.
 func (p *paper) schedulers(ctx context.Context) (*sheet, error) {
 	length := 600.
-	w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: recorded(), Days: length, Seed: uint64(p.seed)}.World()
+	w, err := p.traced(length)
 	if err != nil {
 		return nil, err
 	}
-	requests := []float64{7.5, 30}
 	s := &sheet{names: 1}
 	s.row(fmt.Sprintf("%d pages", len(w.Pages)), "7.5 a day", "30")
-	var list []measure
-	for _, rule := range []struct {
-		words, policy string
-		site          sim.Site
-	}{
+	text := func(r *sim.Result) string {
+		return fmt.Sprintf("%s/%.2g", share(r.Fresh), r.Polls*float64(len(w.Pages))/float64(len(w.Sites)))
+	}
+	return p.compared(ctx, s, w, length, []float64{7.5, 30}, text, "bound", []tracedRule{
 		{"none: pages are polled", "freshness-deaf", sim.Site{Manifest: true}},
 		{"every day", "manifest-daily", sim.Site{Manifest: true}},
 		{"every six hours", "manifest-6h", sim.Site{Manifest: true}},
@@ -99,20 +109,7 @@ func (p *paper) schedulers(ctx context.Context) (*sheet, error) {
 		{"fastest page outdated: 0.1", "outdated-fastest", sim.Site{Manifest: true}},
 		{"the price", "freshness", sim.Site{Manifest: true}},
 		{"push", "freshness", sim.Site{Push: true}},
-	} {
-		for i, n := range requests {
-			list = append(list, measure{len(s.rows), 1 + i, sim.Run{World: w.All(rule.site), Policy: sim.MustPolicy(rule.policy), Budget: n / float64(len(w.Pages)), Days: length, From: 300}, func(r *sim.Result) string {
-				return fmt.Sprintf("%s/%.2g", share(r.Fresh), r.Polls*float64(len(w.Pages))/float64(len(w.Sites)))
-			}})
-		}
-		s.row(append([]string{rule.words}, make([]string, len(requests))...)...)
-	}
-	bound := []string{"bound"}
-	for _, n := range requests {
-		bound = append(bound, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, n/float64(len(w.Pages))).Fresh))
-	}
-	s.row(bound...)
-	return s, p.measured(ctx, s.rows, list)
+	})
 }
 
 // feedTasks returns the tasks of the feed tables: each policy with each number of polls.
