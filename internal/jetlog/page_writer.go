@@ -5,14 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A pageWriter stores contents in batches. One goroutine uses it.
@@ -92,22 +89,12 @@ func (w *pageWriter) flush(ctx context.Context, at mark) error {
 	list := append(w.batch, &nats.Msg{Subject: name, Data: text, Header: nats.Header{}})
 	list[0].Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.fence, 10))
 	list[0].Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, name)
-	number, err := b.stream.publish(ctx, list)
-	for err != nil {
-		if !pause.For(ctx, again) {
-			return b.stream.fail("append to", errors.Join(err, ctx.Err()))
-		}
-		is, last, lerr := w.last(ctx, name)
-		switch {
-		case lerr != nil:
-			continue
-		case is.Word == at.Word:
-			number, err = last, nil
-		case last != w.fence:
-			return b.stream.fail("append to", fmt.Errorf("%w: %w", ErrFenced, err))
-		default:
-			number, err = b.stream.publish(ctx, list)
-		}
+	number, err := b.stream.store(ctx, list, func() (number uint64, ours, free bool, err error) {
+		is, last, err := w.last(ctx, name)
+		return last, is.Word == at.Word, last == w.fence, err
+	})
+	if err != nil {
+		return err
 	}
 	b.enter(w.pages)
 	b.change(func() { b.at, b.fence = at, number })

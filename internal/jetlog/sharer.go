@@ -124,30 +124,16 @@ const purgePatience = 20 * time.Second
 
 // Run stores what is public, as it changes, until ctx ends, or another writer goes on (ErrFenced).
 func (s *Sharer) Run(ctx context.Context) error {
-	for trouble := ""; ; {
-		err := s.run(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, ErrFenced):
-			return err
-		case s.Pages == nil && errors.Is(err, jetstream.ErrStreamNotFound):
-			<-ctx.Done() // no contents were ever shared
-			return ctx.Err()
-		case err.Error() != trouble:
-			trouble = err.Error()
-			s.Logger.Warn("the contents of pages cannot be stored in NATS: trying again", "err", err)
-		}
-		if !pause.For(ctx, again) {
-			return ctx.Err()
-		}
-	}
+	return persist(ctx, s.Logger, "the contents of pages cannot be stored in NATS", s.run)
 }
 
 func (s *Sharer) run(ctx context.Context) error {
 	b := s.Stream.book()
 	b.stream.options.Reader = s.Pages == nil
-	if _, err := b.stream.open(ctx); err != nil {
+	if _, err := b.stream.open(ctx); s.Pages == nil && errors.Is(err, jetstream.ErrStreamNotFound) {
+		<-ctx.Done() // no contents were ever shared
+		return ctx.Err()
+	} else if err != nil {
 		return b.stream.fail("open", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
