@@ -44,6 +44,9 @@ type Holder struct {
 	// "senders", and none of the above.
 	Answers map[string]func(context.Context) (any, error)
 
+	// Scanned, if not nil, is called after each scan that was asked for. The answer waits for it, and is its error if it fails.
+	Scanned func(context.Context) error
+
 	// Tasks are further actions, called in the same way with the parameters of the request.
 	Tasks map[string]func(context.Context, url.Values) (any, error)
 
@@ -118,6 +121,9 @@ func (h *Holder) settled(ctx context.Context, do func(context.Context) (inventor
 		next, err = do(ctx)
 		rep.Add(next)
 		rep.Duration, rep.Head = time.Since(begin), next.Head
+	}
+	if err == nil && h.Scanned != nil {
+		err = h.Scanned(ctx)
 	}
 	return rep, err
 }

@@ -135,6 +135,8 @@ type told struct {
 	log    *jetlog.Log
 	sharer *jetlog.Sharer
 	lost   <-chan error // another notifier has the lease
+
+	withdrawn func(context.Context) error // waits until no door delivers bytes of pages that are withdrawn; nil: doors get none
 }
 
 // share makes pages, which may be nil, those of all doors, by the evidence of what is public.
@@ -145,6 +147,7 @@ func (w *told) share(pages content.Pages, k *evidence.Keeper, tasks map[string]f
 	}
 	w.sharer.Until, w.sharer.Closed, w.sharer.Every = k.Until, k.Closed, k.For/8
 	k.Changed(w.sharer.Changed)
+	w.withdrawn = func(ctx context.Context) error { return w.sharer.Purge(ctx, "") }
 	purge := tasks["purge"]
 	tasks["purge"] = func(ctx context.Context, q url.Values) (any, error) {
 		p, err := purge(ctx, q)

@@ -99,6 +99,12 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	}
 	g.closed.Store(false)
 	until(t, func() bool { return has("Edited just now.") && has("One of many.") })
+
+	g.write("robots.txt", "User-agent: *\nDisallow: /open/a.html\n")
+	must(t, server.Ask(t.Context(), g.state, "POST", "/look", new(any)))
+	if said := batch(door); strings.Contains(said, "Edited just now.") || !strings.Contains(said, "One of many.") {
+		t.Errorf("the scan that found a new rule is over, and the door delivers\n%s", said)
+	}
 	seen.Range(func(said, _ any) bool {
 		if strings.Contains(said.(string), secret) {
 			t.Error("a refused page was delivered")

@@ -253,6 +253,7 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.TaskOptions()...), nil },
 		}}
 	if w != nil {
+		holder.Scanned = w.withdrawn
 		holder.Answers["log"] = func(ctx context.Context) (any, error) { return healthOf(ctx, "writer", d.site.Base, w.log), nil }
 	}
 

@@ -20,6 +20,8 @@ type pageWriter struct {
 	batch []*nats.Msg // to be stored at once
 	bytes int
 	pages map[pageID]shown // what the batch says
+
+	withdrew time.Time // when something that may have been withdrawn was stored last
 }
 
 // Bounds of a page, of its parts, and of a batch.
@@ -95,6 +97,14 @@ func (w *pageWriter) flush(ctx context.Context, at mark) error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, is := range w.pages {
+		if is.Digest.IsZero() {
+			w.withdrew = time.Now()
+		}
+	}
+	if at.Closed {
+		w.withdrew = time.Now()
 	}
 	b.enter(w.pages)
 	b.change(func() { b.at, b.fence = at, number })
