@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -20,28 +21,18 @@ func packed(t testing.TB, described string, pages ...string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	put := func(name string) io.Writer {
-		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
+		return must.Get(z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store}))
 	}
 	w := bundle.NewWriter(put(archiveData), bundle.Head{To: protocol.Cursor{Epoch: "one", Seq: 7}, Changes: len(pages)}, bundle.Gzip)
 	for i, p := range pages {
 		c := protocol.Change{Seq: 7, Op: protocol.Create, Item: protocol.Item{URL: fmt.Sprintf("https://www.example.org/%d", i), Length: int64(len(p)), Digest: protocol.Sum([]byte(p))}}
 		packer := bundle.NewPacker(bundle.Gzip)
 		records, _ := packer.Append(nil, "one", &c, []byte(p))
-		if err := w.AddPacked(packer.Seal(nil, records), 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.AddPacked(packer.Seal(nil, records), 1, 1))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	io.WriteString(put(archivePackage), described)
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	return b.Bytes()
 }
 
@@ -97,13 +88,9 @@ func TestArchiveDirectoryIsBounded(t *testing.T) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for i := range files {
-		if _, err := z.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("%x", i), Method: zip.Store}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(z.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("%x", i), Method: zip.Store}))
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	big := b.Bytes()
 	lies := bytes.Clone(big[:len(big)-22-20-56]) // one that states less than it is, which is for readers to gloss over
 	at := bytes.Index(lies, []byte("PK\x01\x02"))
@@ -142,10 +129,7 @@ func FuzzArchive(f *testing.F) {
 // A body is accepted as a page only if it has the announced digest.
 func FuzzBody(f *testing.F) {
 	base, page := []byte(strings.Repeat("as it was ", 50)), []byte(strings.Repeat("as it was ", 50)+"and is")
-	delta, err := coding.Delta(base, page)
-	if err != nil {
-		f.Fatal(err)
-	}
+	delta := must.Get(coding.Delta(base, page))
 	f.Add(delta, true)
 	f.Add(page, false)
 	f.Add([]byte{}, true)
@@ -167,10 +151,7 @@ func FuzzBody(f *testing.F) {
 // The decoded size of one message is bounded, however small the message is.
 func TestBodiesAreBounded(t *testing.T) {
 	page := make([]byte, 12<<20)
-	delta, err := coding.Delta(page[:8<<20], page[:8<<20])
-	if err != nil {
-		t.Fatal(err)
-	}
+	delta := must.Get(coding.Delta(page[:8<<20], page[:8<<20]))
 	base := page[:8<<20]
 	src := &Source{Base: "https://www.example.org/", Held: func(string, protocol.Digest) ([]byte, error) { return base, nil }}
 	d := decoder{src: src.withDefaults()}

@@ -6,14 +6,12 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Whether a bundle is requested uncompressed depends on the address of the site, and on the proxy.
 func TestBundleCompressionByAddress(t *testing.T) {
-	via, err := url.Parse("http://127.0.0.1:3128/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	via := must.Get(url.Parse("http://127.0.0.1:3128/"))
 	direct := &http.Transport{}
 	proxied := &http.Transport{Proxy: http.ProxyURL(via)}
 	for _, c := range []struct {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -237,17 +238,11 @@ func TestKilledWhileFetchingParts(t *testing.T) {
 	save := func(name string, m protocol.Manifest, items []protocol.Item) []byte {
 		var b bytes.Buffer
 		m.URL, m.Base, m.Items = at+"robots.rdf", at, len(items)
-		if err := protocol.WriteManifest(&b, m, all(items), nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, protocol.WriteManifest(&b, m, all(items), nil))
+		must.OK(t, os.WriteFile(filepath.Join(root, name), b.Bytes(), 0o644))
 		return b.Bytes()
 	}
-	if err := os.Mkdir(filepath.Join(root, "robots.rdf.parts"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(root, "robots.rdf.parts"), 0o755))
 	whole := &protocol.Whole{Cursor: protocol.Cursor{Epoch: "e", Seq: 1}, Items: 100}
 	for i := range 10 {
 		var items []protocol.Item
@@ -262,9 +257,7 @@ func TestKilledWhileFetchingParts(t *testing.T) {
 
 	temp := t.TempDir()
 	child.Env = append(os.Environ(), killedEnv+"="+at, "TEMP_OF_PARTS="+temp)
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, child.Start())
 	close(started)
 	if err := child.Wait(); err == nil || child.ProcessState.ExitCode() >= 0 {
 		t.Fatalf("the process was not killed: %v", err)
@@ -275,9 +268,7 @@ func TestKilledWhileFetchingParts(t *testing.T) {
 	if err != nil || len(stored) < 5 {
 		t.Fatalf("stored %v, %v", stored, err)
 	}
-	if err := os.Truncate(stored[0], 10); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Truncate(stored[0], 10))
 	parts.Store(100)
 	n := 0
 	src := &client.Source{Base: at, Temp: temp, Once: true}
@@ -302,15 +293,9 @@ func TestRemoveOldParts(t *testing.T) {
 	dir := t.TempDir()
 	for name, age := range map[string]time.Duration{"parley-old.parts": 8 * 24 * time.Hour, "parley-new.parts": time.Hour, "other.parts": 8 * 24 * time.Hour} {
 		name = filepath.Join(dir, name)
-		if err := os.Mkdir(name, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(name, "1"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(name, time.Time{}, time.Now().Add(-age)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(name, 0o700))
+		must.OK(t, os.WriteFile(filepath.Join(name, "1"), nil, 0o600))
+		must.OK(t, os.Chtimes(name, time.Time{}, time.Now().Add(-age)))
 	}
 	client.RemoveParts(dir)
 	left, err := filepath.Glob(filepath.Join(dir, "*", "1"))

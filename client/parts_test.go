@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -88,9 +89,7 @@ func written(t *testing.T, m protocol.Manifest, items []protocol.Item, gone []pr
 	t.Helper()
 	var b bytes.Buffer
 	m.URL, m.Base, m.Items = base+"robots.rdf", base, len(items)
-	if err := protocol.WriteManifest(&b, m, all(items), all(gone)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, protocol.WriteManifest(&b, m, all(items), all(gone)))
 	return b.Bytes()
 }
 

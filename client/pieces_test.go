@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -34,12 +35,8 @@ func headOf(t *testing.T, from, to protocol.Cursor) []byte {
 	c.Seq = to.Seq
 	packer := bundle.NewPacker(bundle.Gzip)
 	records, _ := packer.Append(nil, to.Epoch, &c, bytes.Repeat([]byte("new"), 1000))
-	if err := w.AddPacked(packer.Seal(nil, records), 1, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.AddPacked(packer.Seal(nil, records), 1, 1))
+	must.OK(t, w.Close())
 	return b.Bytes()[:b.Len()-300]
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -185,10 +186,7 @@ func TestRedirects(t *testing.T) {
 // The thesis's form has no cursor and no doors: it is polled,
 // and read again if the site cannot say that it is the same.
 func TestManifestWithoutCursor(t *testing.T) {
-	text, err := os.ReadFile("../protocol/testdata/figure-6.5.rdf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../protocol/testdata/figure-6.5.rdf"))
 	for _, validators := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSite(t)

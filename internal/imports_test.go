@@ -24,10 +24,12 @@ var ours = map[string][]string{
 	"internal/fetch":               {"internal/inet"},
 	"internal/boltfile":            {},
 	"internal/pause":               {},
-	"internal/chart":               {},
-	"internal/admin":               {"internal/chart", "internal/inet"},
+	"internal/chart":               {"internal/digits"},
+	"internal/digits":              {},
+	"internal/admin":               {"internal/chart", "internal/digits", "internal/inet"},
 	"internal/clock":               {},
 	"internal/machine":             {"protocol", "internal/coding", "internal/graph", "internal/html"},
+	"internal/must":                {},
 	"internal/command":             {"internal/pause"},
 	"internal/front":               {"protocol"},
 	"internal/endtoend":            {},
@@ -46,7 +48,7 @@ var ours = map[string][]string{
 	"server":                       {"protocol", "internal/atomicfile", "internal/clock", "internal/fetch", "internal/holder", "internal/inet", "internal/journal", "internal/pause", "server/content", "server/inventory", "server/manifest", "server/internal/compare", "server/internal/docroot", "server/internal/stat", "server/internal/web"},
 	"server/doors":                 {"protocol", "internal/bundle", "internal/clock", "internal/coding", "internal/pause", "internal/wsconn", "server/caller", "server/content", "server/internal/describe", "server/manifest", "server/internal/limit", "server/internal/web"},
 	"server/internal/describe":     {},
-	"server/inventory":             {"protocol"},
+	"server/inventory":             {"protocol", "internal/digits"},
 	"server/manifest":              {"protocol", "internal/atomicfile", "internal/clock", "internal/coding", "internal/journal", "internal/pause", "server/internal/stat", "server/internal/web"},
 	"server/archive":               {"protocol", "server", "server/internal/web", "internal/atomicfile", "internal/bundle", "internal/coding", "internal/warc", "internal/clock", "internal/pause", "server/content"},
 	"server/versions":              {"protocol", "server", "server/inventory", "internal/atomicfile", "internal/coding", "internal/pause", "server/content"},
@@ -58,8 +60,8 @@ var ours = map[string][]string{
 	"server/cel":                   {"protocol", "server/caller"},
 	"internal/site/agent":          {"protocol", "internal/atomicfile", "server/caller"},
 	"internal/census":              {"protocol", "client/collection", "internal/engine/contents", "internal/engine/fresh", "internal/engine/frontier", "internal/graph", "internal/html"},
-	"internal/report":              {"protocol", "internal/accesslog", "internal/chart", "internal/robots"},
-	"internal/check":               {"protocol", "internal/xmlpull", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap", "internal/fetch", "internal/html", "internal/clock", "internal/pause"},
+	"internal/report":              {"protocol", "internal/accesslog", "internal/chart", "internal/digits", "internal/robots"},
+	"internal/check":               {"protocol", "internal/digits", "internal/xmlpull", "internal/coding", "internal/feed", "internal/robots", "internal/sitemap", "internal/fetch", "internal/html", "internal/clock", "internal/pause"},
 	"client":                       {"protocol", "internal/bundle", "internal/coding", "internal/wsconn", "internal/fetch", "internal/pause"},
 	"internal/engine/frontier":     {},
 	"internal/engine/fresh":        {},
@@ -73,7 +75,7 @@ var ours = map[string][]string{
 	"internal/engine/steer":        {"protocol"},
 	"client/index":                 {"internal/html"},
 	"internal/engine/indexnow":     {"protocol", "internal/fetch", "internal/clock"},
-	"internal/probe":               {"protocol", "client", "internal/engine/fresh", "internal/engine/trust", "internal/engine/seed", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
+	"internal/probe":               {"protocol", "internal/digits", "client", "internal/engine/fresh", "internal/engine/trust", "internal/engine/seed", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
 	"client/collection":            {"protocol", "client", "internal/engine/contents", "internal/engine/references", "client/collection/internal/adjacency", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/mirror", "client/collection/internal/queue", "client/collection/internal/record", "client/collection/internal/urls", "internal/engine/fresh", "internal/engine/frontier", "internal/engine/steer", "internal/journal", "internal/maintext", "internal/warc", "internal/boltfile", "internal/clock", "internal/pause"},
 	"client/crawl":                 {"protocol", "client", "client/collection", "client/crawl/internal/budget", "client/crawl/internal/crosshost", "client/crawl/internal/equal", "client/crawl/internal/explain", "client/crawl/internal/family", "client/crawl/internal/intake", "client/crawl/internal/judgement", "client/crawl/internal/moved", "client/crawl/internal/sitequeue", "client/crawl/internal/told", "internal/engine/gather", "internal/engine/harvest", "internal/engine/seed", "internal/engine/fresh", "internal/engine/frontier", "internal/engine/poll", "client/crawl/internal/rank", "internal/engine/steer", "internal/engine/trust", "internal/clock", "internal/fetch", "internal/inet", "internal/pause"},
 	"internal/engine/harvest":      {"protocol", "internal/engine/frontier", "internal/clock", "internal/coding", "internal/inet", "internal/fetch", "internal/pause"},
@@ -200,7 +202,7 @@ func TestImportRules(t *testing.T) {
 
 // standardExtension allows golang.org/x/sys where a package speaks to the operating system.
 func standardExtension(imp, pkg string) bool {
-	return strings.HasPrefix(imp, "golang.org/x/sys/") && (strings.HasPrefix(pkg+"/", "server/") || pkg == "internal/anysite" || free(pkg))
+	return strings.HasPrefix(imp, "golang.org/x/sys/") && (strings.HasPrefix(pkg+"/", "server/") || pkg == "client/collection/internal/filetree" || pkg == "internal/anysite" || free(pkg))
 }
 
 func homeOf(imp string) ([]string, bool) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -90,10 +91,7 @@ func TestWorkedExample(t *testing.T) {
 	}
 	at := got.head.Cursor
 	for _, line := range lines[:len(lines)-1] {
-		m, err := protocol.ParseMessage([]byte(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(protocol.ParseMessage([]byte(line)))
 		switch m.Kind {
 		case protocol.Hello, protocol.Bye:
 			if m.From != at {

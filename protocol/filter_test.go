@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func TestEqualFiltersHaveEqualQuery(t *testing.T) {
@@ -32,10 +34,7 @@ func TestEqualFiltersHaveEqualQuery(t *testing.T) {
 	}
 	q := f.Query()
 	q.Set("after", "0:0") // unknown parameters are left alone
-	read, err := ParseFilter(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(ParseFilter(q))
 	if read.Query().Encode() != got || read.IsZero() {
 		t.Errorf("read back as %+v", read)
 	}
@@ -169,14 +168,8 @@ func TestFilterMoves(t *testing.T) {
 		{"minimp=0.01", plain, none},
 		{"since=2026", plain, none},
 	} {
-		q, err := url.ParseQuery(c.query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := ParseFilter(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := must.Get(url.ParseQuery(c.query))
+		f := must.Get(ParseFilter(q))
 		got, ok := f.Apply(c.change)
 		if !ok {
 			got = none

@@ -16,6 +16,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -41,9 +42,7 @@ func each[T any](list []T) iter.Seq2[T, error] {
 func (d document) write(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := protocol.WriteManifest(&b, d.head, each(d.items), each(d.gone)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, protocol.WriteManifest(&b, d.head, each(d.items), each(d.gone)))
 	return b.Bytes()
 }
 
@@ -162,14 +161,9 @@ func TestGoldenManifests(t *testing.T) {
 			file := filepath.Join("testdata", "golden-"+name+".rdf")
 			wrote := d.write(t)
 			if *update {
-				if err := os.WriteFile(file, wrote, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(file, wrote, 0o644))
 			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(file))
 			if !bytes.Equal(wrote, want) {
 				t.Fatalf("%s differs from what is written:\n%s", file, wrote)
 			}

@@ -318,7 +318,7 @@ func (m *model) publish(t *testing.T) *parted {
 
 // However a site is edited and its parts are folded, a reader at any cursor ends with what the site offers.
 func TestPartsOfRandomSites(t *testing.T) {
-	rounds := 30
+	rounds := 12
 	if testing.Short() {
 		rounds = 8
 	}

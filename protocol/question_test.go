@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -73,10 +74,7 @@ func TestQuestionRefused(t *testing.T) {
 
 func FuzzQuestion(f *testing.F) {
 	for _, q := range questions() {
-		b, err := json.Marshal(q)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(json.Marshal(q))
 		f.Add(string(b))
 	}
 	f.Add(`{"have":{"/a":null},"pages":null}`)
@@ -85,10 +83,7 @@ func FuzzQuestion(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b, err := json.Marshal(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(q))
 		again, err := protocol.ReadQuestion(strings.NewReader(string(b)))
 		if err != nil {
 			t.Fatalf("%s\nis written as %s\n%v", text, b, err)
@@ -160,10 +155,7 @@ func FuzzAgentLine(f *testing.F) {
 		if end != nil {
 			said = end
 		}
-		b, err := json.Marshal(said)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(said))
 		again, last, err := protocol.ParseAgentLine(b)
 		if len(output.Output) == 0 { // which is no output
 			output.Output = nil

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // The reader and writer without encoding/json agree with encoding/json.
@@ -31,9 +33,7 @@ func FuzzQuick(f *testing.F) {
 		var say bytes.Buffer
 		e := json.NewEncoder(&say)
 		e.SetEscapeHTML(false)
-		if err := e.Encode(want); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, e.Encode(want))
 		if q := (fastCodec{}); q.ev(&want) && string(q.b)+"\n" != say.String() {
 			t.Errorf("written %q, not %q", q.b, say.String())
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/mmcdole/gofeed"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -190,10 +191,7 @@ func TestFeedReaderShowsNoPart(t *testing.T) {
 // A feed reader shows the pages with their titles and dates, and never a deleted one.
 func TestFeedReaderShowsNoTombstone(t *testing.T) {
 	d := goldens()["site"]
-	feed, err := gofeed.NewParser().Parse(bytes.NewReader(d.write(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	feed := must.Get(gofeed.NewParser().Parse(bytes.NewReader(d.write(t))))
 	if feed.FeedType != "rss" || feed.Title != d.head.Title || feed.Link != d.head.Base || feed.Description != d.head.Description {
 		t.Errorf("%s feed %q at %s: %q", feed.FeedType, feed.Title, feed.Link, feed.Description)
 	}

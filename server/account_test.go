@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A later process recognizes an unchanged manifest without writing it again, and notices anything that would
@@ -47,8 +49,7 @@ func TestUnchangedManifestIsNotRewrittenAfterRestart(t *testing.T) {
 			w.must(os.Chtimes(w.out(), w.now.Add(-time.Hour), w.now.Add(-time.Hour)))
 		}},
 		"replaced by a copy": {change: func(w *world) {
-			b, err := os.ReadFile(w.out())
-			w.must(err)
+			b := must.Get(os.ReadFile(w.out()))
 			w.must(os.WriteFile(w.out()+".new", b, 0o600))
 			w.must(os.Rename(w.out()+".new", w.out()))
 		}},
@@ -57,10 +58,8 @@ func TestUnchangedManifestIsNotRewrittenAfterRestart(t *testing.T) {
 			w.write("p/001.html", w.pages["p/001.html"].content)
 		}, made: true},
 		"a changed byte with the old mtime": {change: func(w *world) {
-			b, err := os.ReadFile(w.out())
-			w.must(err)
-			info, err := os.Stat(w.out())
-			w.must(err)
+			b := must.Get(os.ReadFile(w.out()))
+			info := must.Get(os.Stat(w.out()))
 			i := bytes.Index(b, []byte("<p:items>"))
 			b[i+len("<p:items>")] ^= 1
 			w.must(os.WriteFile(w.out(), b, 0o644))
@@ -124,8 +123,7 @@ func TestManifestWithWithheldPageIsNotRecordedAsUnchanged(t *testing.T) {
 	w.write("new.html", "new")
 	w.look()
 	w.forbidden["p/001.html"] = true
-	_, err := w.pub.Snapshot.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(w.pub.Snapshot.Write(t.Context(), w.journal))
 	if _, items, _ := w.manifest(); len(items) != 3 {
 		t.Fatal(items)
 	}

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -103,17 +104,11 @@ func TestAnnounceCrash(t *testing.T) {
 	slices.Reverse(backwards)
 	c.sayAll([][]string{said, backwards}, kills)
 
-	j, err := openAnnounced(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(openAnnounced(dir))
 	defer j.Close()
 	told := map[string]int{}
 	for at := (protocol.Cursor{Epoch: j.Head().Epoch}); ; {
-		changes, err := j.Read(t.Context(), at, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		changes := must.Get(j.Read(t.Context(), at, 1000))
 		if len(changes) == 0 {
 			break
 		}
@@ -150,10 +145,7 @@ func TestAnnounceGoneCrash(t *testing.T) {
 	random.Shuffle(len(said), func(i, j int) { said[i], said[j] = said[j], said[i] })
 	c := newCrowd(t, dir)
 	c.sayAll([][]string{said[:len(said)/2], said[len(said)/2:]}, 4)
-	j, err := openAnnounced(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(openAnnounced(dir))
 	defer j.Close()
 	if n := j.Len(); n != 0 || j.Head().Seq == 0 {
 		t.Errorf("%d deleted pages exist again, after %d changes", n, j.Head().Seq)

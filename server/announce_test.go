@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/content"
 )
@@ -22,8 +23,7 @@ func (w *world) say(list ...protocol.Announcement) string {
 			list[i].URL = base + list[i].URL
 		}
 	}
-	done, err := w.pub.Announce(w.Context(), list)
-	w.must(err)
+	done := must.Get(w.pub.Announce(w.Context(), list))
 	if done.Cursor != w.journal.Head() {
 		w.Errorf("the cursor is %v, the head %v", done.Cursor, w.journal.Head())
 	}
@@ -153,8 +153,7 @@ func TestAnnounce(t *testing.T) {
 				w.Errorf("%v", rep)
 			}
 			w.wantTold("delete z")
-			_, err := w.pub.AcceptDeletions(w.Context())
-			w.must(err)
+			must.Get(w.pub.AcceptDeletions(w.Context()))
 			w.wantTold("delete b.html, delete v")
 			w.pass(time.Hour)
 			if rep := w.look(); rep.HeldNow != 0 || rep.ChangeCount() != 0 || w.journal.Len() != 3 {
@@ -166,8 +165,7 @@ func TestAnnounce(t *testing.T) {
 			w.say(list...)
 			w.turn()
 			w.must(w.journal.Close())
-			old, err := os.ReadFile(w.state())
-			w.must(err)
+			old := must.Get(os.ReadFile(w.state()))
 			w.open()
 			w.look()
 			w.pass(time.Minute)

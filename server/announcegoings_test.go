@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -47,8 +48,7 @@ func TestAnnouncedCount(t *testing.T) {
 		case 11:
 			switch random.IntN(3) {
 			case 0:
-				_, err := w.pub.AcceptDeletions(w.Context())
-				w.must(err)
+				must.Get(w.pub.AcceptDeletions(w.Context()))
 				what = "accepted"
 			case 1:
 				w.fail, w.failAfter = errors.New("cut short"), random.IntN(20)

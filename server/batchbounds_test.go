@@ -129,19 +129,22 @@ func TestBundlesAreBounded(t *testing.T) {
 		return http.DefaultClient.Do(req)
 	}
 	var open []*http.Response
-	for range 4 {
+	until(t, "no more bundles than four at a time", func() bool {
 		resp, err := ask()
 		d.Must(err)
-		if resp.StatusCode != 200 {
-			t.Fatal(resp.Status)
+		switch resp.StatusCode {
+		case http.StatusOK:
+			open = append(open, resp)
+			return false
+		case http.StatusServiceUnavailable: // a busy machine
+			resp.Body.Close()
+			return false
 		}
-		open = append(open, resp)
-	}
-	resp, err := ask()
-	d.Must(err)
-	if resp.Body.Close(); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("a fifth bundle at the same time: %s", resp.Status)
-	}
+		if resp.Body.Close(); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || len(open) < 4 {
+			t.Fatalf("after %d bundles: %s", len(open), resp.Status)
+		}
+		return true
+	})
 	until(t, "those who do not read are cut off", func() bool {
 		resp, err := ask()
 		if err != nil {

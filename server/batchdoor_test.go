@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -138,11 +139,10 @@ func TestBatchRequestNamesPages(t *testing.T) {
 	to := d.Publish()
 	d.Write("c.html", "<p>not published yet")
 	hash := func(text string) string { return protocol.Sum([]byte(text)).String() }
-	question, err := json.Marshal(map[string]any{"pages": []map[string]string{
+	question := must.Get(json.Marshal(map[string]any{"pages": []map[string]string{
 		{"url": d.Base + "a.html", "hash": hash("<p>a")}, {"url": d.Base + "b.html", "hash": hash("old")}, {"url": d.Base + "c.html"},
 		{"url": d.Base + "b.html"}, {"url": d.Base + "none.html"}, {"url": d.Base + "private/p.html"},
-	}})
-	d.Must(err)
+	}}))
 	for _, method := range []string{"POST", "QUERY"} {
 		resp, b := d.ask(method, "parley/batch", "application/json; charset=utf-8", string(question))
 		if resp.StatusCode != 200 || !strings.Contains(resp.Header.Get("Accept-Query"), "application/json") {
@@ -209,16 +209,14 @@ func TestBundleCodings(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), "GET", d.Base+"parley/batch?after="+from.String(), nil)
 			d.Must(err)
 			req.Header.Set("Accept-Encoding", coding)
-			resp, err := http.DefaultClient.Do(req)
-			d.Must(err)
+			resp := must.Get(http.DefaultClient.Do(req))
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			d.Must(err)
 			if got := resp.Header.Get("Content-Encoding"); (got == "zstd") != (want == "zstd") || got != "" && got != "zstd" || resp.Header.Get("Content-Type") != "application/warc" || !strings.Contains(resp.Header.Get("Vary"), "Accept-Encoding") {
 				t.Errorf("%s: %q", coding, got)
 			}
-			r, err := bundle.NewReader(bytes.NewReader(b), bundle.Limits{})
-			d.Must(err)
+			r := must.Get(bundle.NewReader(bytes.NewReader(b), bundle.Limits{}))
 			mirror, list := pageMirror{d.Base + "a.html": "<p>a"}, []bundle.Page(nil)
 			for p, err := range r.Pages() {
 				d.Must(err)

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -32,17 +33,12 @@ const (
 func callersOf(t *testing.T, text string) (*caller.Callers, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "callers")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, name, text)
 	return caller.Read(name)
 }
 
 func TestReadCallers(t *testing.T) {
-	c, err := callersOf(t, "# who may ask\n\nGoodBot "+goodToken+" agents # ours\nevilbot\t"+evilToken+"\r\nevilbot another-token-of-evil\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(callersOf(t, "# who may ask\n\nGoodBot "+goodToken+" agents # ours\nevilbot\t"+evilToken+"\r\nevilbot another-token-of-evil\n"))
 	for said, want := range map[string]caller.Caller{
 		"":                             {},
 		"Basic dXNlcjpwYXNzd29yZA==":   {},
@@ -86,22 +82,22 @@ func TestReadCallers(t *testing.T) {
 	}
 }
 
+// callersFile returns the name of a file of callers, and how to write it with the time of the test.
+func callersFile(t *testing.T) (name string, write func(text string)) {
+	name = filepath.Join(t.TempDir(), "callers")
+	return name, func(text string) {
+		t.Helper()
+		must.OK(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())))
+	}
+}
+
 // A line that is added or removed counts from the next read of the file on, and an unreadable line changes
 // nothing.
 func TestCallersChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		name := filepath.Join(t.TempDir(), "callers")
-		write := func(text string) {
-			t.Helper()
-			if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())); err != nil {
-				t.Fatal(err)
-			}
-		}
+		name, write := callersFile(t)
 		write("good " + goodToken + "\nevil " + evilToken + "\n")
-		c, err := caller.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(caller.Read(name))
 		var logged bytes.Buffer
 		c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 		known := func(when, want string) {
@@ -145,9 +141,7 @@ func TestCallersChange(t *testing.T) {
 			said("broken", want, 1)
 		}
 		for n := range 2 { // it is gone, then faulty as before: both are logged
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(name))
 			for range 3 {
 				time.Sleep(time.Second)
 				known("the file is removed", "good plain")
@@ -183,18 +177,9 @@ func (l stuckLog) Write(b []byte) (int, error) {
 // While the request that rereads the file takes long, all others are answered.
 func TestSlowCallersFileDelaysOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		name := filepath.Join(t.TempDir(), "callers")
-		write := func(text string) {
-			t.Helper()
-			if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, time.Now(), time.Now())); err != nil {
-				t.Fatal(err)
-			}
-		}
+		name, write := callersFile(t)
 		write("good " + goodToken + "\n")
-		c, err := caller.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(caller.Read(name))
 		stuck := make(stuckLog)
 		c.Logger = slog.New(slog.NewTextHandler(stuck, nil))
 		answered := make(chan error, 10)
@@ -234,15 +219,10 @@ func TestSlowCallersFileDelaysOneRequest(t *testing.T) {
 func TestSubscriberWithRevokedTokenGetsNothing(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "callers")
 	write := func(text string) {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, text)
 	}
 	write("good " + goodToken + "\nevil " + evilToken + "\n")
-	c, err := caller.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(caller.Read(name))
 	d := newDepot(t, func(n *doors.Notifier) { n.Clients.Identify = c.Identify })
 	begin := d.Journal.Head()
 	anybody, good := d.listen(begin, ""), d.listen(begin, "", "Authorization", "Bearer "+goodToken)
@@ -286,9 +266,7 @@ func FuzzCallers(f *testing.F) {
 	f.Add("a\x00 b\r\n\xff")
 	name := filepath.Join(f.TempDir(), "callers")
 	f.Fuzz(func(t *testing.T, text string) {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, text)
 		c, err := caller.Read(name)
 		if err != nil {
 			return
@@ -303,10 +281,7 @@ func FuzzCallers(f *testing.F) {
 // robots.txt has rules for an identified crawler: they apply at every door, in addition to the rules for
 // everybody (C30).
 func TestEveryDoorAppliesRulesOfItsCaller(t *testing.T) {
-	c, err := callersOf(t, "good "+goodToken+"\nevil "+evilToken+"\nplain "+plainToken+"\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(callersOf(t, "good "+goodToken+"\nevil "+evilToken+"\nplain "+plainToken+"\n"))
 	var maker *archive.Maker
 	var site *server.Site
 	d := newArchivist(t, func(n *doors.Notifier) {
@@ -403,8 +378,7 @@ func (d *depot) askAllAs(token, ref string) (*http.Response, []byte) {
 
 func (d *depot) askAs(token, ref string) (*http.Response, []byte) {
 	d.Helper()
-	req, err := http.NewRequestWithContext(d.Context(), "GET", d.Base+ref, nil)
-	d.Must(err)
+	req := must.Get(http.NewRequestWithContext(d.Context(), "GET", d.Base+ref, nil))
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -45,9 +46,7 @@ func (d *depot) told(ref string) protocol.Message {
 	if resp.StatusCode != 200 {
 		d.Fatalf("%s: status %d: %s", ref, resp.StatusCode, b)
 	}
-	m, err := protocol.ParseMessage(b)
-	d.Must(err)
-	return m
+	return must.Get(protocol.ParseMessage(b))
 }
 
 // toldAll asks until one message leads to the head: on a busy machine a message may end early.
@@ -81,8 +80,7 @@ func (d *depot) dial(ref string, o wsconn.Options, header ...string) (*wsconn.Co
 
 func (d *depot) listen(after protocol.Cursor, more string, header ...string) *teller {
 	d.Helper()
-	c, err := d.dial("after="+after.String()+more, wsconn.Options{}, header...)
-	d.Must(err)
+	c := must.Get(d.dial("after="+after.String()+more, wsconn.Options{}, header...))
 	d.Cleanup(func() { c.Close(1000, "") })
 	l := &teller{d, read(d.Context(), c), after}
 	if m := l.next(); m.Kind != protocol.Hello || m.From != after {
@@ -96,10 +94,8 @@ func (l *teller) next() protocol.Message {
 	l.Helper()
 	ctx, stop := context.WithTimeout(l.Context(), 15*time.Second)
 	defer stop()
-	b, err := l.read(ctx)
-	l.Must(err)
-	m, err := protocol.ParseMessage(b)
-	l.Must(err)
+	b := must.Get(l.read(ctx))
+	m := must.Get(protocol.ParseMessage(b))
 	switch m.Kind {
 	case protocol.Batch, protocol.Bundle, protocol.Archive:
 		if m.From != l.at {
@@ -128,11 +124,9 @@ func TestForbiddenPagesAreDeliveredInNoForm(t *testing.T) {
 	for _, as := range []string{"meta", "delta", "page", "batch"} {
 		resp, b := d.ask("GET", "parley/changes?as="+as+"&after="+begin.String(), "", "")
 		if as == "batch" {
-			m, err := protocol.ParseMessage(b)
-			d.Must(err)
+			m := must.Get(protocol.ParseMessage(b))
 			_, list := d.unpack(m.Body.Bytes)
-			b, err = json.Marshal(list)
-			d.Must(err)
+			b = must.Get(json.Marshal(list))
 		}
 		if resp.StatusCode != 200 || bytes.Contains(b, []byte("secret 0")) || bytes.Contains(b, []byte("secret 2")) || bytes.Contains(b, []byte("secret too 0")) {
 			t.Errorf("as=%s: status %d: %s", as, resp.StatusCode, b)
@@ -367,8 +361,7 @@ func TestManyReadersGetOneArchive(t *testing.T) {
 			t.Fatalf("%+v", m)
 		}
 	}
-	made, err := filepath.Glob(filepath.Join(maker.Dir, "*"))
-	d.Must(err)
+	made := must.Get(filepath.Glob(filepath.Join(maker.Dir, "*")))
 	if len(made) > 2 { // the archive and its description
 		t.Errorf("%d archives were made: %v", len(made), made)
 	}
@@ -540,8 +533,7 @@ func TestCompressedStream(t *testing.T) {
 	d := newArchivist(t)
 	begin := d.Journal.Head()
 	packing := new(meter)
-	c, err := d.dial("as=page&after="+begin.String(), wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: map[string]wsconn.Packing{protocol.SubprotocolZstd: packing}})
-	d.Must(err)
+	c := must.Get(d.dial("as=page&after="+begin.String(), wsconn.Options{Subprotocols: protocol.Subprotocols(), Packed: map[string]wsconn.Packing{protocol.SubprotocolZstd: packing}}))
 	defer c.Close(1000, "")
 	if c.Subprotocol() != protocol.SubprotocolZstd {
 		t.Fatalf("%s", c.Subprotocol())

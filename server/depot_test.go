@@ -2,12 +2,11 @@ package server_test
 
 import (
 	"bytes"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/bundle"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/protocol"
@@ -47,17 +46,12 @@ func newDepot(t *testing.T, change ...func(*doors.Notifier)) *depot {
 // ask sends a request to a door.
 func (d *depot) ask(method, ref, mediaType, body string) (*http.Response, []byte) {
 	d.Helper()
-	req, err := http.NewRequestWithContext(d.Context(), method, d.Base+ref, strings.NewReader(body))
-	d.Must(err)
+	var header []string
 	if mediaType != "" {
-		req.Header.Set("Content-Type", mediaType)
+		header = []string{"Content-Type", mediaType}
 	}
-	resp, err := http.DefaultClient.Do(req)
-	d.Must(err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	d.Must(err)
-	return resp, b
+	resp, b := must.Fetch(d, method, d.Base+ref, body, header...)
+	return resp, []byte(b)
 }
 
 // unpack reads a bundle, which must be a valid archive too.
@@ -66,8 +60,7 @@ func (d *depot) unpack(b []byte) (bundle.Head, []bundle.Page) {
 	if _, err := warctest.Validate(bytes.NewReader(b)); err != nil {
 		d.Error(err)
 	}
-	r, err := bundle.NewReader(bytes.NewReader(b), bundle.Limits{})
-	d.Must(err)
+	r := must.Get(bundle.NewReader(bytes.NewReader(b), bundle.Limits{}))
 	defer r.Close()
 	var list []bundle.Page
 	for p, err := range r.Pages() {
@@ -121,7 +114,5 @@ func (d *depot) message(ref string) protocol.Message {
 	if resp.StatusCode != 200 {
 		d.Fatalf("%s: %s: %.300s", ref, resp.Status, b)
 	}
-	m, err := protocol.ParseMessage(bytes.TrimSpace(b))
-	d.Must(err)
-	return m
+	return must.Get(protocol.ParseMessage(bytes.TrimSpace(b)))
 }

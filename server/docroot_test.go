@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
@@ -19,10 +20,7 @@ type docroot struct {
 }
 
 func newDocroot(t *testing.T, files ...string) *docroot {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))
 	d := &docroot{T: t, dir: filepath.Join(dir, "root")}
 	d.site = &server.Site{Docroot: d.dir, Base: base}
 	d.must(os.Mkdir(d.dir, 0o755))
@@ -43,8 +41,7 @@ func (d *docroot) path(place string) string { return filepath.Join(d.dir, filepa
 
 func (d *docroot) write(place, content string) {
 	d.Helper()
-	d.must(os.MkdirAll(filepath.Dir(d.path(place)), 0o755))
-	d.must(os.WriteFile(d.path(place), []byte(content), 0o644))
+	must.Write(d, d.path(place), content)
 }
 
 // age makes a file look old enough for its stamp to be trusted.

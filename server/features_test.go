@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -37,8 +38,7 @@ type stand struct {
 func newStand(t *testing.T) *stand {
 	s := &stand{docroot: newDocroot(t)}
 	s.site.Features = plainFeatures(&s.calls)
-	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
-	s.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base}))
 	t.Cleanup(func() { j.Close() })
 	s.log, s.pub = j, &server.Publisher{Inventory: s.site, Journal: j}
 	return s
@@ -60,12 +60,10 @@ func (s *stand) settle() {
 func (s *stand) wantTold(want string) inventory.Report {
 	s.Helper()
 	s.settle()
-	rep, err := s.pub.Scan(s.Context(), nil)
-	s.must(err)
+	rep := must.Get(s.pub.Scan(s.Context(), nil))
 	var told []string
 	if !s.at.IsZero() {
-		changes, err := s.log.Read(s.Context(), s.at, 100)
-		s.must(err)
+		changes := must.Get(s.log.Read(s.Context(), s.at, 100))
 		for _, c := range changes {
 			told = append(told, tell(c))
 		}
@@ -113,8 +111,7 @@ func TestNoIndex(t *testing.T) {
 	s.write("b.html", "New title of b\ntext")
 	s.wantTold("update b.html")
 
-	v, err := s.log.View()
-	s.must(err)
+	v := must.Get(s.log.View())
 	defer v.Close()
 	titles := map[string]string{}
 	for e, err := range v.Entries() {
@@ -217,10 +214,8 @@ func TestFeaturesVersion(t *testing.T) {
 	s.write("a.html", "text of a, built on Tuesday")
 	s.write("b.html", "words of b, built on Tuesday")
 	s.settle()
-	_, err := s.pub.Scan(t.Context(), nil)
-	s.must(err)
-	changes, err := s.log.Read(t.Context(), s.at, 100)
-	s.must(err)
+	must.Get(s.pub.Scan(t.Context(), nil))
+	changes := must.Get(s.log.Read(t.Context(), s.at, 100))
 	if len(changes) != 2 {
 		t.Fatalf("told %v", changes)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -47,11 +48,9 @@ func (v *visitors) come() {
 func (v *visitors) files() map[string][]byte {
 	v.Helper()
 	all := map[string][]byte{}
-	names, err := filepath.Glob(v.path("*.html"))
-	v.must(err)
+	names := must.Get(filepath.Glob(v.path("*.html")))
 	for _, n := range names {
-		b, err := os.ReadFile(n)
-		v.must(err)
+		b := must.Get(os.ReadFile(n))
 		all[filepath.Base(n)] = b
 	}
 	return all
@@ -89,8 +88,7 @@ func (v *visitors) check(lasting bool) {
 func (v *visitors) lastChanges() map[string]uint64 {
 	v.Helper()
 	last := map[string]uint64{}
-	changes, err := v.journal.Read(v.Context(), protocol.Cursor{Epoch: v.journal.Head().Epoch}, 1<<20)
-	v.must(err)
+	changes := must.Get(v.journal.Read(v.Context(), protocol.Cursor{Epoch: v.journal.Head().Epoch}, 1<<20))
 	for _, c := range changes {
 		last[c.Item.URL] = c.Seq
 		if c.From != "" {
@@ -119,8 +117,7 @@ func TestHealHistories(t *testing.T) {
 			if v.pub.Pages.Healer = nil; heal {
 				v.pub.Pages.Healer = v.site
 			}
-			_, err := v.pub.Scan(t.Context(), nil)
-			v.must(err)
+			must.Get(v.pub.Scan(t.Context(), nil))
 			v.come()
 		}
 		contents, times := 0, []time.Time{v.now}

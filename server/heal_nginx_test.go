@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -54,13 +55,9 @@ func serveNginx(t *testing.T, root string) *webServer {
 		"client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;\n"+
 		"server { listen unix:%[1]s/sock; root %[2]s; }\n}\n", dir, root, user)
 	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, conf)
 	cmd := exec.Command(nginx, "-c", file, "-p", dir, "-e", filepath.Join(dir, "error.log"))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Signal(os.Interrupt)
 		cmd.Wait()
@@ -85,17 +82,11 @@ type validators struct{ etag, modified string }
 // get fetches a page, and returns the status and its validators.
 func (s *webServer) get(url string, condition ...string) (int, validators) {
 	s.t.Helper()
-	req, err := http.NewRequest("GET", url, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest("GET", url, nil))
 	if len(condition) > 0 {
 		req.Header.Set(condition[0], condition[1])
 	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(s.client.Do(req))
 	resp.Body.Close()
 	return resp.StatusCode, validators{resp.Header.Get("Etag"), resp.Header.Get("Last-Modified")}
 }
@@ -131,10 +122,8 @@ func TestHealNginx(t *testing.T) {
 			if err != nil || !e.Type().IsRegular() || filepath.Ext(path) != ".html" {
 				return err
 			}
-			b, err := os.ReadFile(path)
-			d.must(err)
-			rel, err := filepath.Rel(source, path)
-			d.must(err)
+			b := must.Get(os.ReadFile(path))
+			rel := must.Get(filepath.Rel(source, path))
 			d.write(filepath.ToSlash(rel), string(b))
 			pages++
 			return nil
@@ -149,15 +138,12 @@ func TestHealNginx(t *testing.T) {
 		yesterday = yesterday.Add(time.Second / 7)
 		return err
 	}))
-	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
-	d.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base}))
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Pace: server.Pace{Once: true}, Log: testLog(t)}
 	turn := func() inventory.Report {
 		t.Helper()
-		rep, err := pub.Turn(t.Context())
-		d.must(err)
-		return rep
+		return must.Get(pub.Turn(t.Context()))
 	}
 	turn()
 	web := serveNginx(t, d.dir)
@@ -206,8 +192,7 @@ func TestHealNginx(t *testing.T) {
 	// Two edits of one length within a second.
 	page := base + "git-add.html"
 	d.write("git-add.html", "one edit")
-	before, err := os.Stat(d.path("git-add.html"))
-	d.must(err)
+	before := must.Get(os.Stat(d.path("git-add.html")))
 	turn()
 	_, one := web.get(page)
 	d.write("git-add.html", "and more")

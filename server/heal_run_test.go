@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -27,24 +28,19 @@ import (
 func TestTurnWaitsForPendingHeals(t *testing.T) {
 	t.Parallel()
 	d := newDocroot(t, "a.html")
-	j, err := server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base})
-	d.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(filepath.Dir(d.dir), "state"), server.JournalOptions{Base: base}))
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Healer: d.site}, Pace: server.Pace{Once: true}}
 	turn := func() inventory.Report {
-		rep, err := pub.Turn(t.Context())
-		d.must(err)
-		return rep
+		return must.Get(pub.Turn(t.Context()))
 	}
 	turn()
-	fi, err := os.Stat(d.path("a.html"))
-	d.must(err)
+	fi := must.Get(os.Stat(d.path("a.html")))
 	d.write("a.html", "CONTENT OF a.html")
 	d.must(os.Chtimes(d.path("a.html"), fi.ModTime(), fi.ModTime()))
 	begin := time.Now()
 	rep := turn()
-	after, err := os.Stat(d.path("a.html"))
-	d.must(err)
+	after := must.Get(os.Stat(d.path("a.html")))
 	if rep.Changed != 1 || rep.Healed != 1 || after.ModTime().Unix() <= fi.ModTime().Unix() || after.ModTime().After(time.Now()) {
 		t.Errorf("%v: from %v to %v", rep, fi.ModTime(), after.ModTime())
 	}
@@ -74,26 +70,21 @@ func (f *onWrite) Write(context.Context, *server.Journal) (bool, error) {
 func TestTurnWritesChangesFoundWhileHealing(t *testing.T) {
 	t.Parallel()
 	d := newDocroot(t, "a.html")
-	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
-	d.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base}))
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Pages: server.Pages{Healer: d.site}, Pace: server.Pace{Once: true},
 		Snapshot: &manifest.Snapshot{Path: filepath.Join(t.TempDir(), "robots.rdf"), Manifest: doors.Describe(base)}}
-	_, err = pub.Turn(t.Context())
-	d.must(err)
-	fi, err := os.Stat(d.path("a.html"))
-	d.must(err)
+	must.Get(pub.Turn(t.Context()))
+	fi := must.Get(os.Stat(d.path("a.html")))
 	d.write("a.html", "CONTENT OF a.html")
 	d.must(os.Chtimes(d.path("a.html"), fi.ModTime(), fi.ModTime()))
 	meanwhile := onWrite(func() { d.write("a.html", "written while others read") })
 	pub.Outputs = []server.Output{&meanwhile}
-	rep, err := pub.Turn(t.Context())
-	d.must(err)
+	rep := must.Get(pub.Turn(t.Context()))
 	if rep.Changed != 2 || rep.Head.Seq != 2 {
 		t.Fatalf("%+v", rep)
 	}
-	b, err := os.ReadFile(pub.Snapshot.Path)
-	d.must(err)
+	b := must.Get(os.ReadFile(pub.Snapshot.Path))
 	if st := pub.Status(); st.Manifest != j.Head() || pub.Published() != j.Head() || !bytes.Contains(b, []byte(protocol.Sum([]byte("written while others read")).String())) {
 		t.Errorf("the manifest is at %v, published %v, the head is %v", st.Manifest, pub.Published(), j.Head())
 	}
@@ -104,9 +95,7 @@ func TestHealRace(t *testing.T) {
 	w := newWard(t, "a.html")
 	read := func() inventory.Offer {
 		t.Helper()
-		o, err := w.site.Read(t.Context(), w.offer("a.html"))
-		w.must(err)
-		return o
+		return must.Get(w.site.Read(t.Context(), w.offer("a.html")))
 	}
 	to := w.now.Add(-10 * time.Hour)
 	o := read()
@@ -172,23 +161,19 @@ func TestHealStorm(t *testing.T) {
 	}
 	healed := 0
 	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
-		rep, err := w.pub.Scan(t.Context(), nil)
-		w.must(err)
+		rep := must.Get(w.pub.Scan(t.Context(), nil))
 		healed += rep.Healed
 	}
 	close(stop)
 	writers.Wait()
-	_, err := w.pub.Turn(t.Context())
-	w.must(err)
+	must.Get(w.pub.Turn(t.Context()))
 	want := map[string]protocol.Digest{}
 	for i := range pages {
-		b, err := os.ReadFile(w.path(fmt.Sprintf("%d.html", i)))
-		w.must(err)
+		b := must.Get(os.ReadFile(w.path(fmt.Sprintf("%d.html", i))))
 		want[fmt.Sprintf("%s%d.html", base, i)] = protocol.Sum(b)
 	}
 	got := map[string]protocol.Digest{}
-	v, err := w.journal.View()
-	w.must(err)
+	v := must.Get(w.journal.View())
 	defer v.Close()
 	for e, err := range v.Entries() {
 		w.must(err)

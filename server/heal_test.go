@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -51,8 +52,7 @@ func newWard(t *testing.T, files ...string) *ward {
 func (w *ward) open() {
 	w.Helper()
 	clock := func() time.Time { return w.now }
-	j, err := server.OpenJournal(w.Context(), filepath.Join(filepath.Dir(w.dir), "state"), server.JournalOptions{Base: base, Now: clock})
-	w.must(err)
+	j := must.Get(server.OpenJournal(w.Context(), filepath.Join(filepath.Dir(w.dir), "state"), server.JournalOptions{Base: base, Now: clock}))
 	w.journal = j
 	w.pub = &server.Publisher{Inventory: counting{w.site, w}, Journal: j, Pages: server.Pages{Healer: w.site}, Now: clock, Log: slog.New(slog.NewTextHandler(&w.said, nil))}
 }
@@ -71,8 +71,7 @@ func (w *ward) putAt(place, content string, at time.Time) {
 // second returns the mtime of a file in whole seconds, as a web server reports it.
 func (w *ward) second(place string) int64 {
 	w.Helper()
-	fi, err := os.Stat(w.path(place))
-	w.must(err)
+	fi := must.Get(os.Stat(w.path(place)))
 	return fi.ModTime().Unix()
 }
 
@@ -87,9 +86,7 @@ func (w *ward) look() inventory.Report {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	rep, err := w.pub.Scan(w.Context(), nil)
-	w.must(err)
-	return rep
+	return must.Get(w.pub.Scan(w.Context(), nil))
 }
 
 // wantSecond checks that the mtime of a file is in the second of t.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -58,14 +59,11 @@ func TestRandomHistory(t *testing.T) {
 			clear(w.busy)
 			w.look()
 			w.pass(time.Minute)
-			if _, err := w.pub.AcceptDeletions(w.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.pub.AcceptDeletions(w.Context()))
 			w.wantPresent()
 			for _, m := range mirrors {
 				for {
-					changes, err := w.journal.Read(w.Context(), m.at, 1+rnd.IntN(10))
-					w.must(err)
+					changes := must.Get(w.journal.Read(w.Context(), m.at, 1+rnd.IntN(10)))
 					if len(changes) == 0 {
 						break
 					}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -39,14 +40,12 @@ func (w *world) hold(state string) (stop func()) {
 
 func TestHolder(t *testing.T) {
 	w := newWorld(t)
-	socket, err := holder.SocketPath(w.state())
-	w.must(err)
+	socket := must.Get(holder.SocketPath(w.state()))
 	if socket != w.state()+".sock" {
 		t.Errorf("socket %s", socket)
 	}
 	// The socket that a killed holder left behind.
-	ln, err := net.Listen("unix", socket)
-	w.must(err)
+	ln := must.Get(net.Listen("unix", socket))
 	ln.(*net.UnixListener).SetUnlinkOnClose(false)
 	w.must(ln.Close())
 
@@ -125,18 +124,13 @@ func TestAskWaitsForSocketOfHolder(t *testing.T) {
 
 func TestHolderWithLongStatePath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o755))
 	state := filepath.Join(dir, "state")
 	socket, err := holder.SocketPath(state)
 	if err != nil || len(socket) > 100 || !strings.HasPrefix(socket, os.TempDir()) {
 		t.Fatalf("%s %v", socket, err)
 	}
-	j, err := server.OpenJournal(t.Context(), state, server.JournalOptions{Base: base})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(server.OpenJournal(t.Context(), state, server.JournalOptions{Base: base}))
 	defer j.Close()
 	w := newWorld(t)
 	w.pub.Journal = j

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -96,15 +97,13 @@ func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
 	}
 	before := heap()
 	for i := range readers {
-		conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.Base, "http://"), "/"))
-		d.Must(err)
+		conn := must.Get(net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.Base, "http://"), "/")))
 		defer conn.Close()
 		d.Must(conn.(*net.TCPConn).SetReadBuffer(4096))
 		fmt.Fprintf(conn, "GET /parley/stream?as=page&maxlen=%d&after=%s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
 			100_000+i, begin, "localhost", []string{protocol.Subprotocol, protocol.SubprotocolZstd}[i%2])
-		resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 1024), nil)
-		d.Must(err)
+		resp := must.Get(http.ReadResponse(bufio.NewReaderSize(conn, 1024), nil))
 		if resp.StatusCode != 101 {
 			t.Fatalf("status %d", resp.StatusCode)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -43,35 +44,24 @@ func abroad(t *testing.T, j *journal.Journal) (protocol.Log, func()) {
 	if !strings.HasPrefix(t.Name(), "TestWithLogOfAnotherMachine/") {
 		return j, func() {}
 	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir()})
-	must(err)
+	s := must.Get(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir()}))
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the NATS server does not start")
 	}
-	nc, err := nats.Connect(s.ClientURL())
-	must(err)
+	nc := must.Get(nats.Connect(s.ClientURL()))
 	t.Cleanup(nc.Close)
-	stream, err := jetlog.Open(t.Context(), nc, jetlog.Options{Name: "site"})
-	must(err)
-	copied, err := journal.Open(filepath.Join(t.TempDir(), "copy"), nil)
-	must(err)
+	stream := must.Get(jetlog.Open(t.Context(), nc, jetlog.Options{Name: "site"}))
+	copied := must.Get(journal.Open(filepath.Join(t.TempDir(), "copy"), nil))
 	t.Cleanup(func() { copied.Close() })
 	told := &jetlog.Log{Stream: stream, Journal: j}
 	log := &jetlog.Log{Stream: stream, Journal: copied, Items: func(context.Context) (protocol.Cursor, iter.Seq2[protocol.Item, error], error) {
-		v, err := j.View()
-		must(err)
+		v := must.Get(j.View())
 		defer v.Close()
 		var list []protocol.Item
 		for e, err := range v.Entries() {
-			must(err)
+			must.OK(t, err)
 			list = append(list, e.Item)
 		}
 		return v.Head(), func(yield func(protocol.Item, error) bool) {

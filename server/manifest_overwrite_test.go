@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // If a page exists at the manifest's path, the page is kept.
@@ -11,13 +13,13 @@ func TestManifestDoesNotReplaceHTMLPage(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "1")
 	const page = "<!DOCTYPE HTML>\n<title>ours</title>"
-	w.must(os.WriteFile(w.out(), []byte(page), 0o644))
+	must.Write(w, w.out(), page)
 	if _, err := w.pub.Turn(t.Context()); err == nil || !strings.Contains(err.Error(), "an HTML page") {
 		t.Errorf("%v", err)
 	}
 	if b, err := os.ReadFile(w.out()); err != nil || string(b) != page {
 		t.Errorf("%v: the page is %q now", err, b)
 	}
-	w.must(os.WriteFile(w.out(), []byte("half a mani"), 0o644))
+	must.Write(w, w.out(), "half a mani")
 	w.turn()
 }

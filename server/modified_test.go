@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -29,8 +30,7 @@ type deployment struct {
 func newDeployment(t *testing.T, pages ...string) *deployment {
 	d := &deployment{T: t, dir: t.TempDir()}
 	d.build("build", pages...)
-	j, err := server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: base})
-	d.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(d.dir, "state"), server.JournalOptions{Base: base}))
 	t.Cleanup(func() { j.Close() })
 	d.journal = j
 	d.site = &server.Site{Docroot: filepath.Join(d.dir, "root"), Base: base}
@@ -51,8 +51,7 @@ func (d *deployment) build(name string, pages ...string) {
 	d.Helper()
 	for _, p := range pages {
 		file := filepath.Join(d.dir, name, p)
-		d.must(os.MkdirAll(filepath.Dir(file), 0o755))
-		d.must(os.WriteFile(file, []byte("content of "+p), 0o644))
+		must.Write(d, file, "content of "+p)
 		at := time.Now().Add(-time.Duration(rand.Int64N(int64(365*24*time.Hour))) - 48*time.Hour)
 		d.must(os.Chtimes(file, at, at))
 	}
@@ -72,10 +71,8 @@ func (d *deployment) clone() {
 func (d *deployment) modified() (told, files map[string]time.Time) {
 	d.Helper()
 	time.Sleep(60 * time.Millisecond) // old enough for stamps to be trusted
-	_, err := d.pub.Turn(d.Context())
-	d.must(err)
-	f, err := os.Open(d.pub.Snapshot.Path)
-	d.must(err)
+	must.Get(d.pub.Turn(d.Context()))
+	f := must.Get(os.Open(d.pub.Snapshot.Path))
 	defer f.Close()
 	told, files = map[string]time.Time{}, map[string]time.Time{}
 	for r := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"}); ; {
@@ -91,10 +88,8 @@ func (d *deployment) modified() (told, files map[string]time.Time) {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		fi, err := e.Info()
-		d.must(err)
-		rel, err := filepath.Rel(root, path)
-		d.must(err)
+		fi := must.Get(e.Info())
+		rel := must.Get(filepath.Rel(root, path))
 		files[base+filepath.ToSlash(rel)] = fi.ModTime()
 		return nil
 	}))
@@ -147,9 +142,9 @@ func TestModifiedAfterClone(t *testing.T) {
 			d.pub.Pages.Healer = d.site
 		}
 		d.wantUnmoved("a clone", d.clone, !heal)
-		d.must(os.WriteFile(filepath.Join(d.dir, "build", "a.html"), []byte("other content"), 0o644))
+		must.Write(d, filepath.Join(d.dir, "build", "a.html"), "other content")
 		d.wantUnmoved("a clone of another build", d.clone, !heal, "a.html")
-		d.must(os.WriteFile(filepath.Join(d.dir, "build", "a.html"), []byte("content of a.html"), 0o644))
+		must.Write(d, filepath.Join(d.dir, "build", "a.html"), "content of a.html")
 		d.wantUnmoved("a clone of the build before", d.clone, !heal, "a.html")
 	}
 }
@@ -171,10 +166,8 @@ func TestModifiedAfterRsync(t *testing.T) {
 	rebuild := func(changed ...string) {
 		d.build("build", "x.html", "a.html", "b/c.html", "b/d.html") // with other times
 		for _, p := range changed {
-			f, err := os.OpenFile(filepath.Join(d.dir, "build", p), os.O_APPEND|os.O_WRONLY, 0)
-			d.must(err)
-			_, err = f.WriteString(time.Now().String())
-			d.must(err)
+			f := must.Get(os.OpenFile(filepath.Join(d.dir, "build", p), os.O_APPEND|os.O_WRONLY, 0))
+			must.Get(f.WriteString(time.Now().String()))
 			d.must(f.Close())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -33,8 +34,7 @@ func (m *mover) path(name string) string { return filepath.Join(m.dir, name) }
 
 func (m *mover) write(name, text string) {
 	m.Helper()
-	m.must(os.MkdirAll(filepath.Dir(m.path("root/"+name)), 0o755))
-	m.must(os.WriteFile(m.path("root/"+name), []byte(text), 0o644))
+	must.Write(m, m.path("root/"+name), text)
 	m.must(os.Chtimes(m.path("root/"+name), time.Time{}, time.Now().Add(-time.Hour)))
 }
 
@@ -56,10 +56,8 @@ func (m *mover) open(base string, former ...string) {
 	if m.journal != nil {
 		m.must(m.journal.Close())
 	}
-	var err error
 	m.base = base
-	m.journal, err = server.OpenJournal(m.Context(), m.path("state"), m.options(base, former))
-	m.must(err)
+	m.journal = must.Get(server.OpenJournal(m.Context(), m.path("state"), m.options(base, former)))
 	m.Cleanup(func() { m.journal.Close() })
 	site := &server.Site{Docroot: m.path("root"), Base: base, Journal: m.journal}
 	about := doors.Describe(base)
@@ -70,16 +68,13 @@ func (m *mover) open(base string, former ...string) {
 
 func (m *mover) turn() inventory.Report {
 	m.Helper()
-	found, err := m.pub.Turn(m.Context())
-	m.must(err)
-	return found
+	return must.Get(m.pub.Turn(m.Context()))
 }
 
 // pages returns the pages of the journal with what should never change, without the base.
 func (m *mover) pages() (list []string) {
 	m.Helper()
-	v, err := m.journal.View()
-	m.must(err)
+	v := must.Get(m.journal.View())
 	defer v.Close()
 	for e, err := range v.Entries() {
 		m.must(err)
@@ -94,19 +89,15 @@ func (m *mover) pages() (list []string) {
 
 func (m *mover) manifest() (head protocol.Manifest) {
 	m.Helper()
-	f, err := os.Open(m.path("robots.rdf"))
-	m.must(err)
+	f := must.Get(os.Open(m.path("robots.rdf")))
 	defer f.Close()
-	head, err = protocol.ReadManifestHead(f, protocol.ManifestOptions{})
-	m.must(err)
-	return head
+	return must.Get(protocol.ReadManifestHead(f, protocol.ManifestOptions{}))
 }
 
 // copyOf returns a function that puts the present content of a file back.
 func (m *mover) copyOf(name string) (restore func()) {
 	m.Helper()
-	b, err := os.ReadFile(m.path(name))
-	m.must(err)
+	b := must.Get(os.ReadFile(m.path(name)))
 	return func() { m.Helper(); m.must(os.WriteFile(m.path(name), b, 0o600)) }
 }
 
@@ -216,14 +207,12 @@ func TestSiteMovesWithPublishedURL(t *testing.T) {
 	defer old.Close()
 	next := httptest.NewServer(http.NotFoundHandler())
 	defer next.Close()
-	b, err := os.ReadFile(m.path("robots.rdf"))
-	m.must(err)
-	m.must(os.WriteFile(m.path("robots.rdf"), []byte(strings.ReplaceAll(string(b), "http://old.example", old.URL)), 0o644))
+	b := must.Get(os.ReadFile(m.path("robots.rdf")))
+	must.Write(m, m.path("robots.rdf"), strings.ReplaceAll(string(b), "http://old.example", old.URL))
 	m.base = next.URL + "/"
 	m.must(m.journal.Close())
-	m.journal, err = server.OpenJournal(t.Context(), m.path("state of a build"), server.JournalOptions{Base: m.base, Former: []string{old.URL + "/"},
-		Published: m.base + "robots.rdf", Strict: true})
-	m.must(err)
+	m.journal = must.Get(server.OpenJournal(t.Context(), m.path("state of a build"), server.JournalOptions{Base: m.base, Former: []string{old.URL + "/"},
+		Published: m.base + "robots.rdf", Strict: true}))
 	defer m.journal.Close()
 	if after := m.pages(); !slices.Equal(after, before) || !m.journal.Whole() {
 		t.Errorf("the pages are %q, were %q", after, before)
@@ -239,8 +228,7 @@ func TestAnnouncedPagesMove(t *testing.T) {
 		for i := range list {
 			list[i].URL = m.base + list[i].URL
 		}
-		done, err := m.pub.Announce(t.Context(), list)
-		m.must(err)
+		done := must.Get(m.pub.Announce(t.Context(), list))
 		return fmt.Sprintf("created %d, deleted %d, unchanged %d", done.Created, done.Deleted, done.Unchanged)
 	}
 	announce(protocol.Announcement{URL: "x.html", Modified: day(1)}, protocol.Announcement{URL: "y.html", Modified: day(1)})

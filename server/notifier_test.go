@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -77,17 +78,7 @@ func until(t *testing.T, what string, cond func() bool) {
 
 func (s *site) get(path string, header ...string) (*http.Response, string) {
 	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), "GET", s.web.URL+path, nil)
-	s.must(err)
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	s.must(err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	s.must(err)
-	return resp, string(b)
+	return must.Fetch(s, "GET", s.web.URL+path, "", header...)
 }
 
 // changes fetches the changes after a cursor.
@@ -97,8 +88,7 @@ func (s *site) changes(after protocol.Cursor, more string) protocol.Message {
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/json" || !strings.HasSuffix(body, "}\n") {
 		s.Fatalf("status %d, %v: %s", resp.StatusCode, resp.Header, body)
 	}
-	m, err := protocol.ParseMessage([]byte(body))
-	s.must(err)
+	m := must.Get(protocol.ParseMessage([]byte(body)))
 	if m.Kind != protocol.Batch || m.From != after || m.Head.IsZero() {
 		s.Errorf("%s", body)
 	}
@@ -135,8 +125,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	c := m.Changes[1]
-	e, err := s.journal.Read(t.Context(), s.cursor(2), 1)
-	s.must(err)
+	e := must.Get(s.journal.Read(t.Context(), s.cursor(2), 1))
 	if !c.Item.Equal(e[0].Item) || c.Prev != e[0].Prev || !c.At.Equal(e[0].At) {
 		t.Errorf("told %+v, is %+v", c, e[0])
 	}
@@ -206,10 +195,8 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 	}
-	r, err := http.NewRequest("PUT", s.web.URL+"/parley/changes", strings.NewReader("x"))
-	s.must(err)
-	resp, err := http.DefaultClient.Do(r)
-	s.must(err)
+	r := must.Get(http.NewRequest("PUT", s.web.URL+"/parley/changes", strings.NewReader("x")))
+	resp := must.Get(http.DefaultClient.Do(r))
 	resp.Body.Close()
 	if resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD, QUERY, POST" {
 		t.Errorf("PUT: status %d, %v", resp.StatusCode, resp.Header)
@@ -297,8 +284,7 @@ func TestDoorsIdleClients(t *testing.T) {
 			return err
 		},
 	} {
-		c, err := net.Dial("tcp", s.web.Listener.Addr().String())
-		s.must(err)
+		c := must.Get(net.Dial("tcp", s.web.Listener.Addr().String()))
 		s.must(c.SetDeadline(time.Now().Add(15 * time.Second)))
 		if err := ask(c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a client that %s is not cut off", name)
@@ -442,9 +428,7 @@ func TestAdmissionBehindProxies(t *testing.T) {
 	for i, proxies := range []string{"", "192.0.2.0/24"} {
 		s := newSite(t, func(n *doors.Notifier) {
 			n.Limits.PerAddress = 1
-			if err := n.Clients.Proxies.Set(proxies); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, n.Clients.Proxies.Set(proxies))
 		})
 		for _, c := range []struct {
 			hops string
@@ -497,19 +481,14 @@ func FuzzRequest(f *testing.F) {
 	f.Add("/parley/stream", "after=%31:1;", "")
 	f.Add("/robots.rdf", "?", ",,")
 	dir := f.TempDir()
-	j, err := server.OpenJournal(f.Context(), dir+"/state", server.JournalOptions{Base: base})
-	if err != nil {
-		f.Fatal(err)
-	}
+	j := must.Get(server.OpenJournal(f.Context(), dir+"/state", server.JournalOptions{Base: base}))
 	defer j.Close()
 	shelf := newShelf()
 	shelf.put("a.html", "a", time.Now())
 	shelf.put("secret.html", "s", time.Now())
 	shelf.forbid("secret.html")
 	p := &server.Publisher{Inventory: shelf, Journal: j}
-	if _, err := p.Turn(f.Context()); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(p.Turn(f.Context()))
 	n := &doors.Notifier{Log: j, Base: base, Public: shelf.Public, Ready: p.Ready}
 	f.Fuzz(func(t *testing.T, path, query, forwarded string) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -570,9 +549,7 @@ func TestSiteWithoutContentsHasFewDoors(t *testing.T) {
 		}
 	}
 	var list protocol.Discovery
-	if err := json.Unmarshal(answers(n, "/"+protocol.DiscoveryPath).Body.Bytes(), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(answers(n, "/"+protocol.DiscoveryPath).Body.Bytes(), &list))
 	if list.Query+list.Batch+list.Site+list.Agents != "" || list.Inline != 0 || list.Manifest != base+"robots.rdf" ||
 		list.Changes != base+"parley/changes" || list.Stream == "" || list.OpenAPI == "" || list.AsyncAPI == "" || len(list.Forms) != 1 {
 		t.Errorf("%+v", list)

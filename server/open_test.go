@@ -10,9 +10,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
+
+// loseATurn puts the state back to before a change that the manifest has, and leaves it closed.
+func (w *world) loseATurn() {
+	w.must(w.journal.Close())
+	old := must.Get(os.ReadFile(w.state()))
+	w.open()
+	w.write("a.html", "3")
+	w.turn()
+	w.must(w.journal.Close())
+	w.must(os.WriteFile(w.state(), old, 0o600))
+}
 
 // Every story begins with a state and a manifest that agree, at 2 changes.
 func TestEpoch(t *testing.T) {
@@ -28,22 +40,14 @@ func TestEpoch(t *testing.T) {
 		}},
 		"there is no manifest": {do: func(w *world) { w.must(os.Remove(w.out())) }},
 		"the manifest is broken": {renewed: true, do: func(w *world) {
-			w.must(os.WriteFile(w.out(), []byte("<rdf:RDF"), 0o644))
+			must.Write(w, w.out(), "<rdf:RDF")
 		}},
 		"the manifest has no cursor": {do: func(w *world) {
-			b, err := os.ReadFile(w.out())
-			w.must(err)
-			w.must(os.WriteFile(w.out(), []byte(strings.ReplaceAll(string(b), "p:epoch", "p:other")), 0o644))
+			b := must.Get(os.ReadFile(w.out()))
+			must.Write(w, w.out(), strings.ReplaceAll(string(b), "p:epoch", "p:other"))
 		}},
 		"the state is an older copy": {renewed: true, seeded: true, do: func(w *world) {
-			w.must(w.journal.Close())
-			old, err := os.ReadFile(w.state())
-			w.must(err)
-			w.open()
-			w.write("a.html", "3")
-			w.turn()
-			w.must(w.journal.Close())
-			w.must(os.WriteFile(w.state(), old, 0o600))
+			w.loseATurn()
 			w.open() // so that Close below has something to close
 		}},
 		"the state is lost": {renewed: true, seeded: true, do: func(w *world) {
@@ -54,22 +58,13 @@ func TestEpoch(t *testing.T) {
 		"the state is lost, the manifest cut short": {renewed: true, do: func(w *world) {
 			w.must(w.journal.Close())
 			w.must(os.Remove(w.state()))
-			b, err := os.ReadFile(w.out())
-			w.must(err)
+			b := must.Get(os.ReadFile(w.out()))
 			w.must(os.WriteFile(w.out(), b[:len(b)*2/3], 0o644))
 			w.open()
 		}},
 		"the state is older, the manifest cut short": {renewed: true, do: func(w *world) {
-			w.must(w.journal.Close())
-			old, err := os.ReadFile(w.state())
-			w.must(err)
-			w.open()
-			w.write("a.html", "3")
-			w.turn()
-			w.must(w.journal.Close())
-			w.must(os.WriteFile(w.state(), old, 0o600))
-			b, err := os.ReadFile(w.out())
-			w.must(err)
+			w.loseATurn()
+			b := must.Get(os.ReadFile(w.out()))
 			w.must(os.WriteFile(w.out(), b[:len(b)-100], 0o644))
 			w.open()
 		}},
@@ -174,9 +169,8 @@ func TestPublishedManifestOfAnotherSite(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "1")
 	w.turn()
-	j, err := server.OpenJournal(t.Context(), filepath.Join(w.dir, "other"),
-		server.JournalOptions{Base: "http://other.example/", Published: w.out()})
-	w.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(w.dir, "other"),
+		server.JournalOptions{Base: "http://other.example/", Published: w.out()}))
 	defer j.Close()
 	if j.Len() != 0 {
 		t.Errorf("%d items", j.Len())
@@ -203,9 +197,7 @@ func testPublishedByURL(t *testing.T, parts int) {
 	defer srv.Close()
 	open := func(path string) *server.Journal {
 		t.Helper()
-		j, err := server.OpenJournal(t.Context(), filepath.Join(w.dir, path), server.JournalOptions{Base: base, Published: srv.URL + "/robots.rdf"})
-		w.must(err)
-		return j
+		return must.Get(server.OpenJournal(t.Context(), filepath.Join(w.dir, path), server.JournalOptions{Base: base, Published: srv.URL + "/robots.rdf"}))
 	}
 	j := open("1")
 	if j.Len() != 1 {
@@ -241,16 +233,14 @@ func TestEpochFutureModified(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.turn()
-	b, err := os.ReadFile(w.out())
-	w.must(err)
+	b := must.Get(os.ReadFile(w.out()))
 	year := w.clock().UTC().Format("2006-")
-	w.must(os.WriteFile(w.out(), []byte(strings.NewReplacer(">"+year, ">9999-", "p:epoch>", "p:epoch>x").Replace(string(b))), 0o644))
+	must.Write(w, w.out(), strings.NewReplacer(">"+year, ">9999-", "p:epoch>", "p:epoch>x").Replace(string(b)))
 	w.restart()
 	if w.turn(); w.journal.Len() != 1 {
 		t.Fatalf("%d items", w.journal.Len())
 	}
-	v, err := w.journal.View()
-	w.must(err)
+	v := must.Get(w.journal.View())
 	defer v.Close()
 	for e, err := range v.Entries() {
 		if w.must(err); e.Item.Modified.After(w.clock()) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -24,8 +25,7 @@ func TestRunRestoresOutputs(t *testing.T) {
 	sitemap := &static.Sitemap{Path: d.path("sitemap.xml"), Base: base, Public: d.site.Public}
 	lines := &static.Robots{Path: d.path("robots.txt"), Base: base, Sitemaps: []string{sitemap.URL()}, Manifest: base + "robots.rdf"}
 	d.site.Files.Own = sitemap.Own()
-	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
-	d.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base}))
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Outputs: []server.Output{sitemap, lines}, Pace: server.Pace{WriteEvery: time.Millisecond}, Log: testLog(t),
 		Snapshot: &manifest.Snapshot{Path: d.path("robots.rdf"), Manifest: doors.Describe(base), Public: d.site.Public}}
@@ -89,8 +89,7 @@ func TestTurnRestoresOutputs(t *testing.T) {
 	d := newDocroot(t, "a.html")
 	sitemap := &static.Sitemap{Path: d.path("sitemap.xml"), Base: base, Public: d.site.Public}
 	d.site.Files.Own = sitemap.Own()
-	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
-	d.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base}))
 	defer j.Close()
 	pub := &server.Publisher{Inventory: d.site, Journal: j, Outputs: []server.Output{sitemap}}
 	for range 3 {

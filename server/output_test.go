@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
@@ -101,18 +102,15 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("%v, written without a scan: %q", err, order)
 	}
 	w.fail = nil
-	_, err := turn()
-	w.must(err)
+	must.Get(turn())
 	if got := strings.Join(order, ""); got != "abc" {
 		t.Errorf("written in the order %s", got)
 	}
 	want("first", a, "0 with 3")
-	_, err = turn()
-	w.must(err)
+	must.Get(turn())
 	want("nothing changed", a, "")
 	a.lose()
-	_, err = turn()
-	w.must(err)
+	must.Get(turn())
 	want("the output was removed", a, "0 with 3")
 	published := w.pub.Published()
 	if published != w.journal.Head() || published.IsZero() {
@@ -141,8 +139,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	b.setFail(nil)
-	_, err = turn()
-	w.must(err)
+	must.Get(turn())
 	want("retried", b, "0 with 3, 1 with 3")
 	want("the others are not written again", a, "")
 	if st := w.pub.Status(); st.Error != "" || st.Outputs[1].Error != "" {
@@ -152,8 +149,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("published at %v, the head is %v", at, w.journal.Head())
 	}
 	w.pub.Pages.Importance = func(string) protocol.Importance { return 5 }
-	_, err = turn()
-	w.must(err)
+	must.Get(turn())
 	want("a new revision without a change", a, "1 with 3 5 5 5")
 	w.restart()
 	use()
@@ -161,8 +157,7 @@ func TestOutputs(t *testing.T) {
 		t.Errorf("published is %v before the first scan of the process", at)
 	}
 	a.lose()
-	_, err = turn()
-	w.must(err)
+	must.Get(turn())
 	want("another process", a, "1 with 3 5 5 5")
 	if at := w.pub.Published(); at != w.journal.Head() {
 		t.Errorf("published at %v, the head is %v", at, w.journal.Head())

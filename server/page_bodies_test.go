@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -86,8 +87,7 @@ func TestDeltasFollowTheReadersVersion(t *testing.T) {
 		c := m.Changes[len(m.Changes)-1]
 		switch {
 		case b.Coding == protocol.CodingDelta && b.Base == protocol.Sum([]byte(held)):
-			page, err := coding.ApplyDelta([]byte(held), b.Bytes, 1<<20)
-			d.Must(err)
+			page := must.Get(coding.ApplyDelta([]byte(held), b.Bytes, 1<<20))
 			held = string(page)
 			if len(b.Bytes) > 200 {
 				t.Errorf("difference of %d bytes", len(b.Bytes))
@@ -145,8 +145,7 @@ func TestMessageLengthIsBounded(t *testing.T) {
 			if len(b) > protocol.MaxMessage || messages > 100 {
 				t.Fatalf("message %d of %d bytes", messages, len(b))
 			}
-			m, err := protocol.ParseMessage(b)
-			d.Must(err)
+			m := must.Get(protocol.ParseMessage(b))
 			for i, c := range m.Changes {
 				got[c.Item.URL] = string(m.Bodies[i].Bytes)
 			}
@@ -164,9 +163,7 @@ func TestMessageLengthIsBounded(t *testing.T) {
 	})
 	live := d.listen(begin, "&as=page")
 	follow(func(protocol.Cursor) []byte {
-		b, err := live.read(t.Context())
-		d.Must(err)
-		return b
+		return must.Get(live.read(t.Context()))
 	})
 }
 
@@ -236,8 +233,7 @@ func TestMirrorKeptByBodiesEqualsSite(t *testing.T) {
 							if protocol.Sum([]byte(held)) != b.Base {
 								continue // the reader lacks the delta's base
 							}
-							page, err := coding.ApplyDelta([]byte(held), b.Bytes, 1<<20)
-							d.Must(err)
+							page := must.Get(coding.ApplyDelta([]byte(held), b.Bytes, 1<<20))
 							mirror[url] = string(page)
 							differences++
 						} else {

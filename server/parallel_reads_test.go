@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
@@ -38,8 +39,7 @@ func (p *paired) Read(ctx context.Context, o inventory.Offer) (inventory.Offer, 
 // each has the digest of its own page.
 func TestPagesAreReadInParallel(t *testing.T) {
 	d := newDocroot(t)
-	journal, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
-	d.must(err)
+	journal := must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base}))
 	defer journal.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -54,8 +54,7 @@ func TestPagesAreReadInParallel(t *testing.T) {
 		}
 	}
 	head := journal.Head()
-	changes, err := journal.Read(ctx, protocol.Cursor{Epoch: head.Epoch}, pages+1)
-	d.must(err)
+	changes := must.Get(journal.Read(ctx, protocol.Cursor{Epoch: head.Epoch}, pages+1))
 	if len(changes) != pages {
 		t.Fatalf("%d changes", len(changes))
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -188,8 +189,7 @@ func TestPublisherStories(t *testing.T) {
 				w.Errorf("%+v", r)
 			}
 			w.wantTold("")
-			r, err := w.pub.AcceptDeletions(w.Context())
-			w.must(err)
+			r := must.Get(w.pub.AcceptDeletions(w.Context()))
 			if r.Gone != 4 || r.MassHeld || r.HeldNow != 0 {
 				w.Errorf("%+v", r)
 			}
@@ -197,8 +197,7 @@ func TestPublisherStories(t *testing.T) {
 		},
 		"a person accepts before the first scan": func(w *world) {
 			w.remove("a.html")
-			_, err := w.pub.AcceptDeletions(w.Context())
-			w.must(err)
+			must.Get(w.pub.AcceptDeletions(w.Context()))
 			w.wantTold("delete a.html")
 		},
 		"half of a large site is no mass disappearance": func(w *world) {
@@ -505,9 +504,7 @@ func TestOnceGraceIsTheNextRun(t *testing.T) {
 		w.restart()
 		w.pub.Pace.Once = true
 		w.pass(time.Second)
-		rep, err := w.pub.Turn(w.Context())
-		w.must(err)
-		return rep
+		return must.Get(w.pub.Turn(w.Context()))
 	}
 	w.fill(4)
 	run()
@@ -539,9 +536,7 @@ func TestOnceGraceIsTheNextRun(t *testing.T) {
 	w.wantTold("")
 	w.restart()
 	w.pub.Pace.Once = true
-	if _, err := w.pub.AcceptDeletions(w.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.pub.AcceptDeletions(w.Context()))
 	w.wantPresent()
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/caller"
@@ -33,20 +34,10 @@ func newQueried(t *testing.T, change ...func(*doors.Notifier)) *site {
 // ask sends a query, and returns the response and its body.
 func (s *site) ask(method, path, contentType, body string, header ...string) (*http.Response, string) {
 	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), method, s.web.URL+path, strings.NewReader(body))
-	s.must(err)
 	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
+		header = append(header, "Content-Type", contentType)
 	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	s.must(err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	s.must(err)
-	return resp, string(b)
+	return must.Fetch(s, method, s.web.URL+path, body, header...)
 }
 
 // told parses a response of the query door: names of items, with a "-" before those of deleted pages.
@@ -75,8 +66,7 @@ func TestQuery(t *testing.T) {
 	s.write("docs/y.html", "yyy")
 	s.look()
 	s.remove("b.html")
-	_, err := s.pub.AcceptDeletions(t.Context())
-	s.must(err)
+	must.Get(s.pub.AcceptDeletions(t.Context()))
 	s.look()
 	for path, want := range map[string]string{
 		"/parley/query":                                    "a.html docs/x.html docs/y.html",
@@ -108,8 +98,7 @@ func TestQuery(t *testing.T) {
 
 // modified returns when the journal last changed.
 func (s *site) modified() time.Time {
-	v, err := s.journal.View()
-	s.must(err)
+	v := must.Get(s.journal.View())
 	defer v.Close()
 	return v.Modified()
 }
@@ -243,8 +232,7 @@ func TestQueryAnswerDependsOnCaller(t *testing.T) {
 		n.Clients.PublicTo = func(name, url string) bool { return name != "bad" || !strings.HasSuffix(url, "/a.html") }
 	})
 	s.remove("a.html")
-	_, err := s.pub.AcceptDeletions(t.Context())
-	s.must(err)
+	must.Get(s.pub.AcceptDeletions(t.Context()))
 	s.look()
 	s.write("a.html", "new")
 	s.write("c.html", "c")

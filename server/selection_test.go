@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -112,10 +113,7 @@ func TestBundleLimits(t *testing.T) {
 
 // A crawler that robots.txt bars from a part of the site does not learn of deletions and moves there.
 func TestDeletionsAndMovesAreHiddenFromForbiddenCaller(t *testing.T) {
-	c, err := callersOf(t, "evil "+evilToken+"\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(callersOf(t, "evil "+evilToken+"\n"))
 	var site *server.Site
 	d := newArchivist(t, func(n *doors.Notifier) {
 		n.Clients.Identify = c.Identify
@@ -189,8 +187,7 @@ func TestFilterTooLongForBundleURL(t *testing.T) {
 		return d.ask("POST", "parley/changes", "application/x-www-form-urlencoded", q.Encode())
 	}
 	resp, b := ask("batch", strings.Repeat("é", 1000))
-	m, err := protocol.ParseMessage(b)
-	d.Must(err)
+	m := must.Get(protocol.ParseMessage(b))
 	if u, err := protocol.CanonicalURL(d.Base, m.Body.Href); resp.StatusCode != 200 || err != nil || u == "" {
 		t.Errorf("status %d: %v %.300s", resp.StatusCode, err, b)
 	}

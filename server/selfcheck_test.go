@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server"
 )
 
@@ -119,8 +120,7 @@ func TestSelfCheck(t *testing.T) {
 		plain(rw, r)
 	}
 	serve.Store(&spread)
-	_, err := server.SelfCheck(t.Context(), w.journal, c, 5)
-	w.must(err)
+	must.Get(server.SelfCheck(t.Context(), w.journal, c, 5))
 	if requests != 5 || len(seen) != 5 || !seen["/clean"] || !seen["/p/039.html"] {
 		t.Errorf("%d requests for %v", requests, seen)
 	}

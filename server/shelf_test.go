@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -239,8 +240,7 @@ func (w *world) out() string   { return filepath.Join(w.dir, "robots.rdf") }
 // open opens the journal and creates an idle publisher.
 func (w *world) open() {
 	w.Helper()
-	j, err := server.OpenJournal(w.Context(), w.state(), server.JournalOptions{Base: base, Published: w.out(), Now: w.clock})
-	w.must(err)
+	j := must.Get(server.OpenJournal(w.Context(), w.state(), server.JournalOptions{Base: base, Published: w.out(), Now: w.clock}))
 	w.journal = j
 	w.pub = &server.Publisher{Inventory: w.shelf, Journal: j, Now: w.clock,
 		Snapshot: &manifest.Snapshot{Path: w.out(), Manifest: doors.Describe(base), Public: w.Public, Parts: w.parts, Now: w.clock}}
@@ -269,8 +269,7 @@ func (w *world) look(dirs ...string) inventory.Report {
 		deep := strings.HasSuffix(d, "**")
 		scopes = append(scopes, inventory.Scope{Prefix: base + strings.TrimSuffix(d, "**"), Deep: deep})
 	}
-	rep, err := w.pub.Scan(w.Context(), scopes)
-	w.must(err)
+	rep := must.Get(w.pub.Scan(w.Context(), scopes))
 	w.arrive()
 	return rep
 }
@@ -284,8 +283,7 @@ func (w *world) told() string {
 	}
 	var s []string
 	for {
-		changes, err := w.journal.Read(w.Context(), w.at, 7)
-		w.must(err)
+		changes := must.Get(w.journal.Read(w.Context(), w.at, 7))
 		if len(changes) == 0 {
 			return strings.Join(s, ", ")
 		}
@@ -328,8 +326,7 @@ func (w *world) wantPresent() {
 
 func (w *world) present() map[string]protocol.Digest {
 	w.Helper()
-	v, err := w.journal.View()
-	w.must(err)
+	v := must.Get(w.journal.View())
 	defer v.Close()
 	got := map[string]protocol.Digest{}
 	for e, err := range v.Entries() {

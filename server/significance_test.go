@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -65,8 +66,7 @@ func (w *world) entry(path string) (e protocol.Item) {
 // last returns the newest change.
 func (w *world) last() protocol.Change {
 	w.Helper()
-	changes, err := w.journal.Read(w.Context(), protocol.Cursor{Epoch: w.journal.Head().Epoch, Seq: w.journal.Head().Seq - 1}, 1)
-	w.must(err)
+	changes := must.Get(w.journal.Read(w.Context(), protocol.Cursor{Epoch: w.journal.Head().Epoch, Seq: w.journal.Head().Seq - 1}, 1))
 	return changes[0]
 }
 

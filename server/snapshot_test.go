@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
@@ -20,8 +21,7 @@ import (
 // turn scans everything and writes the manifest.
 func (w *world) turn() inventory.Report {
 	w.Helper()
-	rep, err := w.pub.Turn(w.Context())
-	w.must(err)
+	rep := must.Get(w.pub.Turn(w.Context()))
 	w.arrive()
 	return rep
 }
@@ -29,8 +29,7 @@ func (w *world) turn() inventory.Report {
 // manifest reads the published file back, with its parts.
 func (w *world) manifest() (protocol.Manifest, map[string]protocol.Digest, []protocol.Tombstone) {
 	w.Helper()
-	f, err := os.Open(w.out())
-	w.must(err)
+	f := must.Get(os.Open(w.out()))
 	defer f.Close()
 	items := map[string]protocol.Digest{}
 	var gone []protocol.Tombstone
@@ -95,8 +94,7 @@ func TestManifestEqualsJournal(t *testing.T) {
 	// A forbidden page is not named, not even as deleted.
 	w.forbidden["c.html"], w.forbidden["b.html"] = true, true
 	w.turn()
-	b, err := os.ReadFile(w.out())
-	w.must(err)
+	b := must.Get(os.ReadFile(w.out()))
 	for _, name := range []string{"b.html", "c.html"} {
 		if strings.Contains(string(b), name) {
 			t.Errorf("the manifest names %s", name)
@@ -111,8 +109,7 @@ func TestManifestObeysCurrentRules(t *testing.T) {
 	w.write("b.html", "b")
 	w.look()
 	w.forbidden["a.html"] = true
-	_, err := w.pub.Snapshot.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(w.pub.Snapshot.Write(t.Context(), w.journal))
 	if m, items, _ := w.manifest(); len(items) != 1 || m.Items != 1 {
 		t.Errorf("%+v %v", m, items)
 	}
@@ -130,8 +127,7 @@ func TestRulesChangeWhileManifestIsWritten(t *testing.T) {
 		calls++
 		return calls%2 == 0
 	}
-	_, err := w.pub.Snapshot.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(w.pub.Snapshot.Write(t.Context(), w.journal))
 	if m, items, _ := w.manifest(); len(items) != 1 || m.Items != 1 {
 		t.Errorf("%+v %v", m, items)
 	}
@@ -141,8 +137,7 @@ func TestUnchangedManifestIsNotTouched(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)
 	w.turn()
-	info, err := os.Stat(w.out())
-	w.must(err)
+	info := must.Get(os.Stat(w.out()))
 	if info.Mode().Perm() != 0o644 {
 		t.Errorf("mode %v", info.Mode())
 	}
@@ -150,8 +145,7 @@ func TestUnchangedManifestIsNotTouched(t *testing.T) {
 	w.must(os.Chtimes(w.out(), old, old))
 	same := func(what string) {
 		t.Helper()
-		now, err := os.Stat(w.out())
-		w.must(err)
+		now := must.Get(os.Stat(w.out()))
 		if !os.SameFile(info, now) || !now.ModTime().Equal(old.Truncate(time.Nanosecond)) {
 			t.Errorf("%s: the file was touched", what)
 		}
@@ -183,8 +177,7 @@ func TestEveryManifestHasAnotherMtimeSecond(t *testing.T) {
 	for range 3 {
 		w.write("a.html", w.now.String())
 		w.turn()
-		info, err := os.Stat(w.out())
-		w.must(err)
+		info := must.Get(os.Stat(w.out()))
 		if s := info.ModTime().Unix(); seen[s] {
 			t.Error("two manifests with an mtime in the same second")
 		} else {
@@ -217,8 +210,7 @@ func TestWriteFailureLeavesTheOldManifest(t *testing.T) {
 	w := newWorld(t)
 	w.write("a.html", "a")
 	w.turn()
-	was, err := os.ReadFile(w.out())
-	w.must(err)
+	was := must.Get(os.ReadFile(w.out()))
 	w.write("b.html", "b")
 	w.pub.Snapshot.Path = filepath.Join(w.dir, "none", "robots.rdf")
 	if _, err := w.pub.Turn(t.Context()); err == nil {
@@ -245,9 +237,7 @@ func TestSnapshotServes(t *testing.T) {
 		return rec.Result()
 	}
 	body := func(r *http.Response) string {
-		b, err := io.ReadAll(r.Body)
-		w.must(err)
-		return string(b)
+		return string(must.Get(io.ReadAll(r.Body)))
 	}
 	want := func(r *http.Response, status int) {
 		t.Helper()
@@ -262,8 +252,7 @@ func TestSnapshotServes(t *testing.T) {
 	}
 	w.write("a.html", "a")
 	w.turn()
-	file, err := os.ReadFile(w.out())
-	w.must(err)
+	file := must.Get(os.ReadFile(w.out()))
 	r = get("GET")
 	want(r, 200)
 	etag, modified := r.Header.Get("Etag"), r.Header.Get("Last-Modified")
@@ -295,7 +284,7 @@ func TestSnapshotServes(t *testing.T) {
 	want(get("GET", "If-Modified-Since", modified), 200) // within the same second, too
 
 	// Another program puts another file there.
-	w.must(os.WriteFile(w.out()+".x", []byte("<rdf/>"), 0o644))
+	must.Write(w, w.out()+".x", "<rdf/>")
 	w.must(os.Rename(w.out()+".x", w.out()))
 	want(get("GET"), 503)
 	w.turn()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -23,19 +24,16 @@ import (
 func (d *depot) do(r *http.Request) (*http.Response, []byte) {
 	d.Helper()
 	plain := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
-	resp, err := plain.Do(r)
-	d.Must(err)
+	resp := must.Get(plain.Do(r))
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	d.Must(err)
+	b := must.Get(io.ReadAll(resp.Body))
 	return resp, b
 }
 
 // manifest requests the manifest with a method and header fields.
 func (d *depot) manifest(method string, header ...string) (*http.Response, []byte) {
 	d.Helper()
-	r, err := http.NewRequestWithContext(d.Context(), method, d.Base+"robots.rdf", nil)
-	d.Must(err)
+	r := must.Get(http.NewRequestWithContext(d.Context(), method, d.Base+"robots.rdf", nil))
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -73,8 +71,7 @@ func (d *depot) read(b []byte) telling {
 func (d *depot) turn() {
 	d.Helper()
 	d.Publish()
-	_, err := d.Publisher.Turn(d.Context())
-	d.Must(err)
+	must.Get(d.Publisher.Turn(d.Context()))
 }
 
 // A client with an earlier manifest gets the changes since (RFC 3229), and with them the content of the whole
@@ -311,8 +308,7 @@ func TestChangesContentCodings(t *testing.T) {
 		if resp.Header.Get("Content-Encoding") != name || len(b)*3 > len(plain) || resp.Header.Get("Vary") == "" {
 			t.Errorf("%s: %v, %d bytes of %d", name, resp.Header, len(b), len(plain))
 		}
-		in, err := coding.NewReader(bytes.NewReader(b))
-		d.Must(err)
+		in := must.Get(coding.NewReader(bytes.NewReader(b)))
 		if b, err = io.ReadAll(in); err != nil || !bytes.Equal(b, plain) {
 			t.Errorf("%s: %v", b, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -85,8 +86,7 @@ type listener struct {
 // listen opens the stream and reads its hello.
 func (s *site) listen(after protocol.Cursor) *listener {
 	s.Helper()
-	c, err := s.dial(after)
-	s.must(err)
+	c := must.Get(s.dial(after))
 	s.Cleanup(func() { c.Close(1000, "") })
 	l := &listener{s, c, read(s.Context(), c), after}
 	m := l.next()
@@ -101,10 +101,8 @@ func (l *listener) next() protocol.Message {
 	l.Helper()
 	ctx, stop := context.WithTimeout(l.Context(), 10*time.Second)
 	defer stop()
-	b, err := l.read(ctx)
-	l.must(err)
-	m, err := protocol.ParseMessage(b)
-	l.must(err)
+	b := must.Get(l.read(ctx))
+	m := must.Get(protocol.ParseMessage(b))
 	switch m.Kind {
 	case protocol.Batch, protocol.Gap:
 		if m.From != l.at {
@@ -187,9 +185,8 @@ func TestHeartbeat(t *testing.T) {
 			return ours, nil
 		}
 		s := &site{world: w, notifier: n}
-		conn, err := wsconn.Dial(t.Context(), base+"parley/stream?after="+s.cursor(0).String(), nil, &http.Client{Transport: &http.Transport{DialContext: dial}},
-			wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
-		w.must(err)
+		conn := must.Get(wsconn.Dial(t.Context(), base+"parley/stream?after="+s.cursor(0).String(), nil, &http.Client{Transport: &http.Transport{DialContext: dial}},
+			wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage}))
 		defer conn.Close(1000, "")
 		l := &listener{s, conn, read(t.Context(), conn), s.cursor(0)}
 		for i := range 3 {
@@ -229,8 +226,7 @@ func TestIdleSubscribers(t *testing.T) {
 	const each = 50
 	open := func(after protocol.Cursor) (list []*listener) {
 		for range each {
-			c, err := s.dial(after)
-			s.must(err)
+			c := must.Get(s.dial(after))
 			t.Cleanup(func() { c.Close(1000, "") })
 			list = append(list, &listener{s, c, c.Read, after})
 			if m := list[len(list)-1].next(); m.Kind != protocol.Hello {
@@ -314,8 +310,7 @@ func (g *gate) Read(ctx context.Context, after protocol.Cursor, max int) ([]prot
 func TestGap(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.journal.Close())
-	j, err := server.OpenJournal(t.Context(), w.state(), server.JournalOptions{Base: base, MaxChanges: 10, Now: w.clock})
-	w.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), w.state(), server.JournalOptions{Base: base, MaxChanges: 10, Now: w.clock}))
 	w.journal, w.pub.Journal = j, j
 	w.write("a.html", "a")
 	w.turn()
@@ -393,14 +388,12 @@ func TestShutdownSendsBye(t *testing.T) {
 // deaf opens a stream and reads only the answer to the handshake.
 func (s *site) deaf() net.Conn {
 	s.Helper()
-	conn, err := net.Dial("tcp", s.web.Listener.Addr().String())
-	s.must(err)
+	conn := must.Get(net.Dial("tcp", s.web.Listener.Addr().String()))
 	s.Cleanup(func() { conn.Close() })
 	s.must(conn.(*net.TCPConn).SetReadBuffer(4096))
 	fmt.Fprintf(conn, "GET /parley/stream?after=%s HTTP/1.1\r\nHost: site.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: parley.v1.json\r\n\r\n", s.cursor(0))
-	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 1024), nil)
-	s.must(err)
+	resp := must.Get(http.ReadResponse(bufio.NewReaderSize(conn, 1024), nil))
 	if resp.StatusCode != 101 {
 		s.Fatalf("status %d", resp.StatusCode)
 	}
@@ -496,8 +489,7 @@ func TestReconnectGetsEveryChangeOnce(t *testing.T) {
 	all.Wait()
 	var want []protocol.Change
 	for at := begin; ; {
-		changes, err := s.journal.Read(t.Context(), at, 0)
-		s.must(err)
+		changes := must.Get(s.journal.Read(t.Context(), at, 0))
 		if len(changes) == 0 {
 			break
 		}

@@ -4,14 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Each measurement is a program beside this one.
 func TestList(t *testing.T) {
 	var out strings.Builder
-	if err := run(t.Context(), []string{"-list"}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, run(t.Context(), []string{"-list"}, &out))
 	for _, m := range measurements {
 		name, _, _ := strings.Cut(m, " ")
 		if _, err := os.Stat("../" + name); err != nil || !strings.Contains(out.String(), "go run ./bench/"+m+"\n") {

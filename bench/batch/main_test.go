@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Every arm fetches every page; this test does not check the goals.
@@ -44,20 +45,12 @@ func TestDelay(t *testing.T) {
 		c.Write(sent)
 	}()
 	const rtt = 20 * time.Millisecond
-	d, err := delay(ln.Addr().String(), rtt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(delay(ln.Addr().String(), rtt))
 	defer d.close()
 	began := time.Now()
-	c, err := net.Dial("tcp", d.addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", d.addr()))
 	defer c.Close()
-	if _, err := c.Write([]byte{1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write([]byte{1}))
 	got, err := io.ReadAll(c)
 	took := time.Since(began)
 	if err != nil || !bytes.Equal(got, sent) {

@@ -5,17 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func TestGenerateAndTake(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-make", "-into", dir, "-pages", "3000"}, &out); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t.Context(), []string{"-take", "-into", dir}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, run(t.Context(), []string{"-make", "-into", dir, "-pages", "3000"}, &out))
+	must.OK(t, run(t.Context(), []string{"-take", "-into", dir}, &out))
 	if !strings.Contains(out.String(), "3000 URLs; ") || !strings.Contains(out.String(), " linked_sites 20 ") {
 		t.Error(out.String())
 	}

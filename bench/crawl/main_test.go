@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/nginx"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // smallSite has 30 pages, two more that only link to each other, and a broken link.
@@ -23,12 +23,7 @@ func smallSite(t *testing.T) string {
 	write := func(name, page string) {
 		t.Helper()
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte("<!DOCTYPE html><title>a page</title>"+page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, "<!DOCTYPE html><title>a page</title>"+page)
 	}
 	front := `<a href="none.html">broken</a> <img src="none.png">`
 	for i := range 28 {
@@ -39,9 +34,7 @@ func smallSite(t *testing.T) string {
 	write("with space/index.html", `<a href="/">back</a>`)
 	write("lost/a.html", `<a href="b.html">b</a>`)
 	write("lost/b.html", `<a href="a.html">a</a> <a href="/">home</a>`)
-	if err := os.WriteFile(filepath.Join(dir, "robots.txt"), []byte("User-agent: *\nDisallow: /\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, filepath.Join(dir, "robots.txt"), "User-agent: *\nDisallow: /\n")
 	return dir
 }
 
@@ -97,24 +90,15 @@ func TestParleyFetchesSamePages(t *testing.T) {
 func TestWrongRequestsAreCounted(t *testing.T) {
 	needs(t, "nginx")
 	dir := t.TempDir()
-	root, err := docroot.Copy(smallSite(t), filepath.Join(dir, "docroot"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(docroot.Copy(smallSite(t), filepath.Join(dir, "docroot")))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	n, err := nginx.Start(ctx, dir, nginx.Site{Root: root.Path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(nginx.Start(ctx, dir, nginx.Site{Root: root.Path}))
 	defer n.Close()
 	s := &site{Docroot: root, base: n.Bases[0]}
 	b := &bench{dir: dir, limit: 1e11, out: new(strings.Builder)}
 	r := b.list(1, []string{"/", "/index.html", "/ring/1.html", "/ring/2.html", "/none.html"})
-	o, err := b.once(ctx, r, s, n, []string{"/", "/ring/1.html", "/with%20space/"}, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(b.once(ctx, r, s, n, []string{"/", "/ring/1.html", "/with%20space/"}, dir))
 	if got := fmt.Sprint(o.pages, o.missing, o.extra, o.again, o.statuses); got != "3 [/with%20space/] [/ring/2.html] [/index.html] map[200:4 404:1]" {
 		t.Errorf("counted %s", got)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Parley's side executes orders, and reports its work.
@@ -20,9 +22,7 @@ func TestSideExecutesOrders(t *testing.T) {
 	order('R', 400, nil)
 	order('S', 0, nil)
 	order('V', 500, nil)
-	if err := serve(t.TempDir(), &in, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, serve(t.TempDir(), &in, &out))
 	results := json.NewDecoder(&out)
 	for i, done := range []int{2000, 1000, 400, 0, 500} {
 		var r result

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // All pages of small Webs are fetched, once in each pass.
@@ -11,9 +13,7 @@ func TestRun(t *testing.T) {
 		t.Skip("it builds a program")
 	}
 	var out strings.Builder
-	if err := run(t.Context(), []string{"-pages", "1000,2000"}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, run(t.Context(), []string{"-pages", "1000,2000"}, &out))
 	if got := out.String(); strings.Count(got, " first ") != 3 || strings.Count(got, " second ") != 3 || strings.Count(got, " third ") != 3 {
 		t.Errorf("output:\n%s", got)
 	}

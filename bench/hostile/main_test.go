@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -18,9 +19,7 @@ func TestRun(t *testing.T) {
 	docroot := machine.GitDoc(t)
 	var out strings.Builder
 	kinds := []string{"expression 1x64", "ranges"}
-	if err := run(t.Context(), []string{"-docroot", docroot, "-pages", "40", "-rounds", "1", "-for", "1s", "-only", strings.Join(kinds, ",")}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, run(t.Context(), []string{"-docroot", docroot, "-pages", "40", "-rounds", "1", "-for", "1s", "-only", strings.Join(kinds, ",")}, &out))
 	table, answers, _ := strings.Cut(out.String(), "Answers")
 	for _, name := range kinds {
 		_, line, _ := strings.Cut(table, "\n"+name+"  ")
@@ -40,14 +39,8 @@ func TestRun(t *testing.T) {
 
 // A site accepts the attack programs, and they do what their names say.
 func TestAttackPrograms(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := agent.Open(t.TempDir(), agent.Options{Command: []string{self, agent.ProcessName}, Time: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())
+	h := must.Get(agent.Open(t.TempDir(), agent.Options{Command: []string{self, agent.ProcessName}, Time: 5 * time.Second}))
 	defer h.Close()
 	for name, p := range map[string]struct {
 		code []byte

@@ -8,18 +8,15 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/bench/internal/goal"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Both sides do the same work; otherwise their ratio would be meaningless.
 func TestSidesAgree(t *testing.T) {
 	const n = 300
 	var ours, theirs bytes.Buffer
-	if err := writeOurs(&ours, n); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeTheirs(&theirs, n); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeOurs(&ours, n))
+	must.OK(t, writeTheirs(&theirs, n))
 	if a, b := ours.Len(), theirs.Len(); a < b*9/10 || b < a*9/10 {
 		t.Errorf("%d and %d bytes", a, b)
 	}
@@ -34,9 +31,7 @@ func TestSidesAgree(t *testing.T) {
 // One compressed list costs a small part of a request for each page.
 func TestHeads(t *testing.T) {
 	var out bytes.Buffer
-	if err := heads(t.Context(), 50, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, heads(t.Context(), 50, &out))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 8 || !strings.HasSuffix(lines[7], " 43.5 %") {
 		t.Errorf("%d lines:\n%s", len(lines), &out)

@@ -9,23 +9,19 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/internal/accesslog"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // The log is reproducible, every line of it is valid, and it contains people and crawlers.
 func TestGenerate(t *testing.T) {
 	var a, b bytes.Buffer
 	for _, w := range []*bytes.Buffer{&a, &b} {
-		if err := generate(w, 20_000, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, generate(w, 20_000, 1))
 	}
 	if !bytes.Equal(a.Bytes(), b.Bytes()) {
 		t.Error("two logs with the same seed differ")
 	}
-	files, err := accesslog.Open([]string{"-"}, &a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(accesslog.Open([]string{"-"}, &a))
 	defer files.Close()
 	agents, crawlers, names := accesslog.NewAgents(), 0, map[string]bool{}
 	for e := files.Next(); e != nil; e = files.Next() {
@@ -54,9 +50,7 @@ func TestRun(t *testing.T) {
 		t.Error("no error for -n 0")
 	}
 	name := t.TempDir() + "/log"
-	if err := run(t.Context(), []string{"-n", "10", "-write", name}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, run(t.Context(), []string{"-n", "10", "-write", name}, &out))
 	if text, err := os.ReadFile(name); err != nil || bytes.Count(text, []byte("\n")) != 10 {
 		t.Errorf("%v: %s", err, text)
 	}

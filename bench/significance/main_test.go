@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func TestThreeVersions(t *testing.T) {
@@ -14,27 +16,19 @@ func TestThreeVersions(t *testing.T) {
 	for v := range 3 {
 		root := filepath.Join(dir, fmt.Sprint(v))
 		versions = append(versions, root)
-		if err := os.MkdirAll(root, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(root, 0o755))
 		for n := range 30 {
 			page := fmt.Sprintf("<title>%d</title><nav>Version 1.%d</nav><main><p>Version 1.%d<p>some words of page %d", n, v, v, n)
 			if n == 3*v {
 				page += " and of an edit"
 			}
-			if err := os.WriteFile(filepath.Join(root, fmt.Sprint(n, ".html")), []byte(page), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Write(t, filepath.Join(root, fmt.Sprint(n, ".html")), page)
 		}
 	}
-	if err := os.Remove(filepath.Join(versions[2], "17.html")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(versions[2], "17.html")))
 	for _, flags := range [][]string{nil, {"-whole"}} {
 		var out strings.Builder
-		if err := run(t.Context(), append(flags, versions...), &out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, run(t.Context(), append(flags, versions...), &out))
 		for _, want := range []string{
 			"learned from the first two versions: 1\n  on 30 of 30 changed pages: ^Version",
 			"pages: 0 unchanged, 30 changed and 0 too large for a significance, 0 created, 0 deleted",

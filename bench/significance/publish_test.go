@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -57,12 +58,8 @@ func TestRebuiltSite(t *testing.T) {
 		write(t, older, map[string]string{fmt.Sprintf("n/%d.html", i): page("1.0", fmt.Sprint("number ", i))})
 		write(t, newer, map[string]string{fmt.Sprintf("n/%d.html", i): page("1.1", fmt.Sprint("number ", i))})
 	}
-	if err := os.Symlink("a/index.html", filepath.Join(older, "link.html")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("same.html", filepath.Join(newer, "link.html")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("a/index.html", filepath.Join(older, "link.html")))
+	must.OK(t, os.Symlink("same.html", filepath.Join(newer, "link.html")))
 	out := mustRun(t, older, newer)
 	wantLines(t, out,
 		"a comparison of all files: 2 created, 46 updated, 4 deleted, 1 moved",
@@ -95,11 +92,9 @@ func TestGitDoc(t *testing.T) {
 	updated := regexp.MustCompile(`Last updated\s+\d+-\d+-\d+ \d+:\d+:\d+`)
 	older, newer := t.TempDir(), t.TempDir()
 	for _, dir := range []string{older, newer} {
-		if err := copyVersion(dir, gitDoc); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, copyVersion(dir, gitDoc))
 	}
-	err := filepath.WalkDir(newer, func(name string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(newer, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || filepath.Ext(name) != ".html" {
 			return err
 		}
@@ -108,30 +103,19 @@ func TestGitDoc(t *testing.T) {
 			return err
 		}
 		return os.WriteFile(name, updated.ReplaceAll(page, []byte("Last updated 2039-04-05 06:07:08")), 0o644)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, name := range []string{"git-add.html", "git-mv.html"} {
-		page, err := os.ReadFile(filepath.Join(newer, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(os.ReadFile(filepath.Join(newer, name)))
 		edited := bytes.Replace(page, []byte("<p>"), []byte("<p>Here somebody has edited this very page. "), 1)
 		if bytes.Equal(edited, page) {
 			t.Fatalf("%s has no paragraph", name)
 		}
 		write(t, newer, map[string]string{name: string(edited)})
 	}
-	same, err := os.ReadFile(filepath.Join(older, "git-rm.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	same := must.Get(os.ReadFile(filepath.Join(older, "git-rm.html")))
 	write(t, newer, map[string]string{"new.html": "<p>a new page", "renamed.html": string(same)})
 	for _, name := range []string{"git-rm.html", "git-stash.html"} {
-		if err := os.Remove(filepath.Join(newer, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(newer, name)))
 	}
 	out := mustRun(t, older, newer)
 	wantLines(t, out, "1 created, ", "1 deleted, 1 moved", "target 5 %: met")
@@ -196,12 +180,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, content)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -223,9 +224,7 @@ func TestOldStateMarksListedPages(t *testing.T) {
 	r.apply(two, whole(1, create("/docs/", "B")), collection.ByManifest)
 	r.visit("/0", 200, "A")
 	before := dump(t, r.c)
-	if err := r.c.ForgetListed(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.ForgetListed())
 	want(t, "listed", r.page("/0").Listed, false)
 	r.reopen()
 	for path, listed := range map[string]bool{"/0": true, "/11999": true, "/docs/": true, "/linked": false, "/dropped": false} {
@@ -277,7 +276,7 @@ func TestMassDeletionIsHeld(t *testing.T) {
 		t.Errorf("source %+v", s)
 	}
 	doomed(0)
-	want(t, "released", must(r.c.Release(m.ID)).Gone, 0)
+	want(t, "released", must.Get(r.c.Release(m.ID)).Gone, 0)
 	// It is no mistake: a day later the manifest says the same.
 	r.apply(m, whole(6, all[30:]...), collection.ByManifest)
 	r.reopen()
@@ -294,19 +293,12 @@ func TestMassDeletionIsHeld(t *testing.T) {
 	want(t, "gone", site().Gone, 0)
 	doomed(50)
 	r.apply(m, told(11, all[7]), collection.ByStream)
-	a = must(r.c.Release(m.ID))
+	a = must.Get(r.c.Release(m.ID))
 	if a.Gone != 49 || len(a.Dropped) != 49 || site().Gone != 49 || state().Doomed != 0 || state().Cursor != cursor(11) {
 		t.Errorf("released %+v, site %+v", a, site())
 	}
 	doomed(0)
 	check(t, r.c)
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 func TestDatesAsSignals(t *testing.T) {
@@ -414,9 +406,7 @@ func TestDisbelievedNoticesDoNotChangeEstimates(t *testing.T) {
 	}
 	before, due := rate(), r.page("/a").At
 	say := func(ch protocol.Change) {
-		if _, err := r.c.Apply(0, client.Step{Changes: []protocol.Change{ch}}, collection.ByIndexNow, collection.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.c.Apply(0, client.Step{Changes: []protocol.Change{ch}}, collection.ByIndexNow, collection.ApplyOptions{}))
 	}
 	refuted := map[string]func(){
 		"unbelieved":          func() { r.commit(collection.Commit{Unbelieved: []frontier.PageID{r.page("/a").ID}}) },

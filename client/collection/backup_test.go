@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A writer that does something else before each part.
@@ -47,9 +48,7 @@ func TestBackupWhileCommitsGoOn(t *testing.T) {
 		r.visit("/a", 200, fmt.Sprint("later ", part))
 		return nil
 	}}
-	if err := errors.Join(collection.Backup(r.c, w), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(collection.Backup(r.c, w), f.Close()))
 	if w.parts < 3 || r.c.Len() != 3+300*w.parts {
 		t.Errorf("%d pages after %d parts", r.c.Len(), w.parts)
 	}
@@ -58,10 +57,7 @@ func TestBackupWhileCommitsGoOn(t *testing.T) {
 	if err != nil || copied.Len() != 3 || p.Digest != r.answer("/a", 200, "first").Digest || p.Visits != 1 {
 		t.Errorf("%d pages: %+v: %v", copied.Len(), p, err)
 	}
-	content, err := copied.Contents().Content(p.URL, p.Stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(copied.Contents().Content(p.URL, p.Stored))
 	defer content.Close()
 	if b, err := io.ReadAll(content); err != nil || string(b) != "first" {
 		t.Errorf("the content is %q: %v", b, err)

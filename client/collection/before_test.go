@@ -15,6 +15,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -52,9 +53,7 @@ func newBeforeRig(t *testing.T, last int) *beforeRig {
 		r.commit(collection.Commit{Visits: list})
 	}
 	r.events, r.head = r.rig.events(protocol.Cursor{}), r.c.Log().Head()
-	if err := r.c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.Close())
 	if len(r.events) != 4+last {
 		t.Fatalf("%d events, want %d", len(r.events), 4+last)
 	}
@@ -64,9 +63,7 @@ func newBeforeRig(t *testing.T, last int) *beforeRig {
 // before makes the collection one of the version before.
 func (r *beforeRig) before(appended int) {
 	r.t.Helper()
-	if err := collection.MakeBefore(r.dir, r.earlier, appended, &journal.Options{Now: r.o.Now}); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, collection.MakeBefore(r.dir, r.earlier, appended, &journal.Options{Now: r.o.Now}))
 	if f, err := collection.Format(r.dir); f != 2 || err != nil {
 		r.t.Fatalf("format %d, %v", f, err)
 	}
@@ -144,16 +141,11 @@ func TestStateOfTheVersionBeforeWithoutItsJournal(t *testing.T) {
 			}
 		},
 		"the state was restored to before it was brought over": func(r *beforeRig) {
-			b, err := os.ReadFile(filepath.Join(r.dir, "state.db"))
-			if err != nil {
-				r.t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(filepath.Join(r.dir, "state.db")))
 			r.c = open(r.t, r.dir, &r.o)
 			r.visit("/d", 200, "later")
 			r.c.Close()
-			if err := os.WriteFile(filepath.Join(r.dir, "state.db"), b, 0o600); err != nil {
-				r.t.Fatal(err)
-			}
+			must.OK(r.t, os.WriteFile(filepath.Join(r.dir, "state.db"), b, 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,10 +177,7 @@ func TestStateOfTheVersionBeforeWithADamagedJournal(t *testing.T) {
 	r := newBeforeRig(t, 300)
 	r.before(300)
 	whole := r.dir
-	pages, err := os.ReadFile(filepath.Join(whole, "journal.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must.Get(os.ReadFile(filepath.Join(whole, "journal.db")))
 	archive, size, began := captures(t, whole), os.Getpagesize(), 0
 	for at := 2 * size; at < len(pages); at += size {
 		if bytes.Equal(pages[at:at+size], make([]byte, size)) {
@@ -198,9 +187,7 @@ func TestStateOfTheVersionBeforeWithADamagedJournal(t *testing.T) {
 		copyDir(t, whole, r.dir)
 		b := bytes.Clone(pages)
 		copy(b[at:], make([]byte, size))
-		if err := os.WriteFile(filepath.Join(r.dir, "journal.db"), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(r.dir, "journal.db"), b, 0o600))
 		r.c = open(t, r.dir, &r.o)
 		if r.c.Log().Head().Epoch == r.head.Epoch {
 			r.want(r.events)
@@ -300,10 +287,7 @@ func TestKilledWhileBroughtOver(t *testing.T) {
 		fresh(whole)
 		r.before(appended)
 		before := r.dir
-		old, err := os.ReadFile(filepath.Join(before, "journal.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		old := must.Get(os.ReadFile(filepath.Join(before, "journal.db")))
 		fresh(before)
 		full, _ := killedAt(t, "TestKilledWhileBroughtOver", r.dir, time.Minute)
 		rounds, early, late := 18, 0, 0
@@ -318,10 +302,7 @@ func TestKilledWhileBroughtOver(t *testing.T) {
 			} else if i%rounds > rounds-3 {
 				full *= 2
 			}
-			f, err := collection.Format(r.dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(collection.Format(r.dir))
 			if f == 2 {
 				early++
 				if b, err := os.ReadFile(filepath.Join(r.dir, "journal.db")); err != nil || !bytes.Equal(b, old) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -60,25 +61,17 @@ func BenchmarkCrawl(b *testing.B) {
 				c.Commit(&collection.Commit{Finds: []collection.Find{{URL: "https://docs.example.org/", By: collection.ByPerson}}})
 				rnd := rand.New(rand.NewPCG(1, 2))
 				for {
-					list, err := c.Queue().Head(1, frontier.Entry{}, 1000)
-					if err != nil {
-						b.Fatal(err)
-					}
+					list := must.Get(c.Queue().Head(1, frontier.Entry{}, 1000))
 					if len(list) == 0 {
 						break
 					}
 					n += len(list)
 					t := crawlTurn(rnd, list, "https://docs.example.org", pages, time.Now())
 					start := cpu()
-					if _, err := c.Commit(t); err != nil {
-						b.Fatal(err)
-					}
+					must.Get(c.Commit(t))
 					used += cpu() - start
 				}
-				size, err := c.Used()
-				if err != nil {
-					b.Fatal(err)
-				}
+				size := must.Get(c.Used())
 				b.ReportMetric(float64(size)/float64(c.Len()), "used-B/page")
 				c.Close()
 			}
@@ -109,9 +102,7 @@ func BenchmarkQueue(b *testing.B) {
 			turn.Finds = append(turn.Finds, collection.Find{Depth: rnd.IntN(6), By: collection.ByLink,
 				URL: fmt.Sprintf("https://www.site-%d.example.org/docs/%d/the-page-of-a-name-%d.html", s, rnd.IntN(30), i)})
 			if len(turn.Finds) == 1000 || i == urls-1 {
-				if _, err := c.Commit(turn); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(c.Commit(turn))
 				turn.Finds = turn.Finds[:0]
 			}
 		}
@@ -119,10 +110,7 @@ func BenchmarkQueue(b *testing.B) {
 		b.ReportMetric(float64((cpu()-used).Microseconds())/float64(urls), "cpu-µs/insert")
 		st, _ := os.Stat(filepath.Join(dir, "state.db"))
 		b.ReportMetric(float64(st.Size())/float64(urls), "file-B/URL")
-		used1, err := c.Used()
-		if err != nil {
-			b.Fatal(err)
-		}
+		used1 := must.Get(c.Used())
 		b.ReportMetric(float64(used1)/float64(urls), "used-B/URL")
 		b.ReportMetric(float64(c.Memory())/float64(urls), "seen-B/URL")
 		start = time.Now()
@@ -135,10 +123,7 @@ func BenchmarkQueue(b *testing.B) {
 		for n < urls/10 {
 			var t collection.Commit
 			for len(t.Visits) < 1000 {
-				list, err := c.Queue().Head(frontier.SiteID(1+rnd.IntN(sites)), frontier.Entry{}, 1)
-				if err != nil {
-					b.Fatal(err)
-				}
+				list := must.Get(c.Queue().Head(frontier.SiteID(1+rnd.IntN(sites)), frontier.Entry{}, 1))
 				if len(list) == 0 || slicesHas(t.Visits, list[0].Page) {
 					continue
 				}
@@ -149,9 +134,7 @@ func BenchmarkQueue(b *testing.B) {
 				}
 				t.Visits = append(t.Visits, v)
 			}
-			if _, err := c.Commit(&t); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(c.Commit(&t))
 			n += len(t.Visits)
 		}
 		b.ReportMetric(float64(n)/time.Since(start).Seconds(), "pops/s")

@@ -350,7 +350,9 @@ func (c *Collection) Close() error {
 	var err error
 	if c.sinks.mirror != nil && c.broken == nil {
 		// Repeated by the next Open, they could remove a file that somebody else has put there meanwhile.
-		err = boltfile.RecoverDamage(func() error { return c.db.Update(mirror.Forget) })
+		if err = c.sinks.mirror.Sync(); err == nil {
+			err = write(c, mirror.Forget)
+		}
 	}
 	if err = errors.Join(err, c.sinks.close(), c.db.Close()); err != nil {
 		return fmt.Errorf("close collection %s: %w", c.dir, err)

@@ -17,7 +17,6 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/record"
-	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/warc"
@@ -76,7 +75,7 @@ func (o *opening) openContents() (err error) {
 		}
 		if archive.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
 			c.sinks.committed = c.sinks.state()
-			if err := boltfile.RecoverDamage(func() error { return c.db.Update(c.writeMeta) }); err != nil {
+			if err := write(c, c.writeMeta); err != nil {
 				return err
 			}
 		}
@@ -93,7 +92,7 @@ func (o *opening) openContents() (err error) {
 		return err
 	})
 	if len(ops) > 0 { // left by a process that was killed, and had a mirror
-		err = boltfile.RecoverDamage(func() error { return c.db.Update(mirror.Forget) })
+		err = write(c, mirror.Forget)
 	}
 	return err
 }

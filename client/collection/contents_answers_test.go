@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Responses without content, such as errors, are archived too, once while they stay
@@ -40,10 +41,7 @@ func TestErrorResponsesDoNotReplacePages(t *testing.T) {
 		if got := fmt.Sprint(captures(t, r.dir)[home+"/a"]); got != want {
 			t.Errorf("answers %d: archived %s, want %s", answers, got, want)
 		}
-		list, err := r.c.Contents().Versions(home + "/a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(r.c.Contents().Versions(home + "/a"))
 		words := map[string]int{"one": 200, "two": 200, "three": 200}
 		for i, word := range strings.Fields(strings.Trim(want, "[]")) {
 			status := words[word]

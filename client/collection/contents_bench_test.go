@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -45,10 +46,7 @@ func BenchmarkContents(b *testing.B) {
 				for i := range size {
 					turn.Finds = append(turn.Finds, collection.Find{URL: fmt.Sprintf("https://a.example/dir%d/page-%d.html", n%7, n+i)})
 				}
-				out, err := k.Commit(&turn)
-				if err != nil {
-					b.Fatal(err)
-				}
+				out := must.Get(k.Commit(&turn))
 				turn = collection.Commit{}
 				for i, p := range out.New {
 					body := bytes.Clone(text.Bytes())
@@ -64,9 +62,7 @@ func BenchmarkContents(b *testing.B) {
 				n += size
 				b.StartTimer()
 				start := cpu()
-				if _, err := k.Commit(&turn); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(k.Commit(&turn))
 				used += cpu() - start
 			}
 			b.ReportMetric(float64(used.Microseconds())/float64(n), "cpu-µs/page")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -64,29 +65,21 @@ func played(t testing.TB, c *collection.Collection) int {
 		return 0
 	}
 	content, err := c.Contents().Content(p.URL, p.Stored)
-	k, err := strconv.Atoi(read(t, content, err))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(strconv.Atoi(read(t, content, err)))
 	return k + 1
 }
 
 // play commits transactions until the process is killed.
 func play(t testing.TB, dir string) {
 	turn := 0
-	c, err := collection.Open(dir, crashOptions(&turn))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(collection.Open(dir, crashOptions(&turn)))
 	for turn = played(t, c); ; turn++ {
 		var first, second collection.Commit
 		list := scenes(turn)
 		for _, s := range list {
 			first.Finds = append(first.Finds, collection.Find{URL: home + s.path, By: collection.ByLink})
 		}
-		if _, err := c.Commit(&first); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Commit(&first))
 		for _, s := range list {
 			p, _, err := c.Page(home + s.path)
 			if err != nil {
@@ -101,9 +94,7 @@ func play(t testing.TB, dir string) {
 			}
 			second.Visits = append(second.Visits, v)
 		}
-		if _, err := c.Commit(&second); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Commit(&second))
 		os.Stdout.WriteString(".") // for the parent, which waits for a transaction
 	}
 }
@@ -179,9 +170,7 @@ func TestKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		delay := rand.IntN(100)
 		if round%3 > 0 {
 			if n, _ := pipe.Read(make([]byte, 1)); n == 1 {
@@ -225,9 +214,7 @@ func TestKilled(t *testing.T) {
 				t.Fatalf("round %d: %s holds %q, want %q", round, path, got, body)
 			}
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close())
 		if got := tree(t, dir); !maps.Equal(got, want.files) {
 			t.Fatalf("round %d: after %d turns there are files %v, want %v", round, turns, got, want.files)
 		}

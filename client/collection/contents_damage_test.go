@@ -11,20 +11,16 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/contents"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // spoil flips a bit at the end of a record's body.
 func spoil(t *testing.T, dir string, p contents.Place) {
 	t.Helper()
 	file := filepath.Join(dir, p.File)
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))
 	b[p.Offset+p.Length-20] ^= 4
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, b, 0o600))
 }
 
 // A body with a flipped bit, in a file of unchanged length, is detected when it is

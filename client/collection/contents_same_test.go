@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -17,7 +18,7 @@ import (
 // records returns the archive's records of a URL, in order.
 func records(t testing.TB, dir, url string) (list []warc.Fields) {
 	t.Helper()
-	err := warc.Each(filepath.Join(dir, "warc"), warc.Place{}, func(_ string, r *warc.Reader) error {
+	must.OK(t, warc.Each(filepath.Join(dir, "warc"), warc.Place{}, func(_ string, r *warc.Reader) error {
 		for {
 			rec, err := r.Next()
 			if err != nil {
@@ -27,10 +28,7 @@ func records(t testing.TB, dir, url string) (list []warc.Fields) {
 				list = append(list, rec.Fields)
 			}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }
 
@@ -82,9 +80,7 @@ func TestEqualBodiesAreStoredOnce(t *testing.T) {
 					r.c.Close()
 					logs, _ := filepath.Glob(filepath.Join(r.dir, "warc", "*.log"))
 					for _, name := range logs {
-						if err := os.Truncate(name, 0); err != nil {
-							t.Fatal(err)
-						}
+						must.OK(t, os.Truncate(name, 0))
 					}
 					r.c = open(t, r.dir, &r.o)
 				}
@@ -104,10 +100,7 @@ func TestEqualBodiesAreStoredOnce(t *testing.T) {
 						want(t, "body of "+path, read(t, c, nil), "body")
 					}
 				}
-				c, err := r.c.Contents().At(home+"/b", begin)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(r.c.Contents().At(home+"/b", begin))
 				want(t, "first time of /b", c.At, begin)
 				want(t, "first body of /b", read(t, c, nil), "body")
 			}
@@ -151,9 +144,7 @@ func TestLostOriginalOfRevisitRecord(t *testing.T) {
 	}
 	place := r.page("/a").Stored
 	want(t, "stands in one place", r.page("/b").Stored, place)
-	if err := os.Remove(filepath.Join(r.dir, place.File)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(r.dir, place.File)))
 	r.reopen()
 	for _, path := range []string{"/a", "/b", "/c"} {
 		want(t, path+" stands", r.c.Contents().Stands(r.page(path).Stored), false)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/contents"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
@@ -36,10 +37,7 @@ func read(t testing.TB, c *contents.Content, err error) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	b, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(c))
 	if c.Length >= 0 && c.Length != int64(len(b)) {
 		t.Errorf("length %d of %d bytes", c.Length, len(b))
 	}
@@ -58,7 +56,7 @@ func (r *rig) content(path string) string {
 func captures(t testing.TB, dir string) map[string][]string {
 	t.Helper()
 	got := map[string][]string{}
-	err := warc.Each(filepath.Join(dir, "warc"), warc.Place{}, func(name string, r *warc.Reader) error {
+	must.OK(t, warc.Each(filepath.Join(dir, "warc"), warc.Place{}, func(name string, r *warc.Reader) error {
 		b, err := os.ReadFile(filepath.Join(dir, "warc", name))
 		if err != nil {
 			return err
@@ -88,10 +86,7 @@ func captures(t testing.TB, dir string) map[string][]string {
 				got[rec.URL()] = append(got[rec.URL()], "=")
 			}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return got
 }
 
@@ -162,7 +157,7 @@ func TestArchive(t *testing.T) {
 // copyDir copies the files of an open collection, as a kill leaves them.
 func copyDir(t testing.TB, from, to string) {
 	t.Helper()
-	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -175,10 +170,7 @@ func copyDir(t testing.TB, from, to string) {
 			return err
 		}
 		return os.WriteFile(filepath.Join(to, rel), b, 0o644)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // Records archived for a transaction that was never committed are cut off; but restoring
@@ -194,21 +186,14 @@ func TestUncommittedRecordsAreCutOff(t *testing.T) {
 		for i := range 3 {
 			r.visit("/b", 200, strings.Repeat("x", i+1))
 		}
-		if err := r.c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.c.Close())
 		files := []string{"state.db"}
 		if !setBack {
 			files = append(files, "journal.db", "warc/mark.txt")
 		}
 		for _, f := range files {
-			b, err := os.ReadFile(filepath.Join(old, f))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(r.dir, f), b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(filepath.Join(old, f)))
+			must.OK(t, os.WriteFile(filepath.Join(r.dir, f), b, 0o600))
 		}
 		r.c = open(t, r.dir, &r.o)
 		r.visit("/b", 200, "new")
@@ -263,7 +248,7 @@ func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
 	root := filepath.Join(dir, "mirror")
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -274,10 +259,7 @@ func tree(t testing.TB, dir string) map[string]string {
 		}
 		got[filepath.ToSlash(rel)] = string(b)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return got
 }
 
@@ -365,9 +347,7 @@ func TestLostContentsAreFetchedAgain(t *testing.T) {
 		head := r.c.Log().Head()
 
 		for _, dir := range []string{"warc", "mirror"} { // all of it is lost
-			if err := os.RemoveAll(filepath.Join(r.dir, dir)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.RemoveAll(filepath.Join(r.dir, dir)))
 		}
 		r.reopen() // earlier knowledge of the files is discarded
 		wantAll(t, "stand when all is lost", stand())
@@ -420,14 +400,9 @@ func TestExportSkipsDamagedRecords(t *testing.T) {
 			for _, path := range []string{"/3", "/11"} { // a bit of each
 				place := r.page(path).Stored
 				file := filepath.Join(r.dir, place.File)
-				b, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := must.Get(os.ReadFile(file))
 				b[place.Offset+place.Length-20] ^= 4
-				if err := os.WriteFile(file, b, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(file, b, 0o600))
 			}
 			dir := t.TempDir()
 			out := filepath.Join(dir, "warc")
@@ -461,10 +436,7 @@ func TestExport(t *testing.T) {
 		export := func(s collection.Selection, coding string) string {
 			t.Helper()
 			dir := t.TempDir()
-			n, err := r.c.ExportWARC(t.Context(), filepath.Join(dir, "warc"), coding, s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(r.c.ExportWARC(t.Context(), filepath.Join(dir, "warc"), coding, s))
 			var list []string
 			for url, bodies := range captures(t, dir) {
 				n -= len(bodies)
@@ -513,11 +485,7 @@ func TestExport(t *testing.T) {
 func TestKilledBeforeFirstCommit(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	read := func(name string) []byte {
-		b, err := os.ReadFile(filepath.Join(r.dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+		return must.Get(os.ReadFile(filepath.Join(r.dir, name)))
 	}
 	r.find("/a")
 	before := map[string][]byte{"state.db": read("state.db"), "journal.db": read("journal.db"), "warc/mark.txt": read("warc/mark.txt")}
@@ -525,9 +493,7 @@ func TestKilledBeforeFirstCommit(t *testing.T) {
 		r.visit("/a", 200, "one")
 		r.c.Close()
 		for name, b := range before { // as a kill would leave them
-			if err := os.WriteFile(filepath.Join(r.dir, name), b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(r.dir, name), b, 0o600))
 		}
 		r.c = open(t, r.dir, &r.o)
 	}

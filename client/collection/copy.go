@@ -20,7 +20,6 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/filetree"
 	"github.com/parleyweb/parley/client/collection/internal/mirror"
 	"github.com/parleyweb/parley/client/collection/internal/record"
-	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/protocol"
@@ -86,14 +85,15 @@ type siteMark struct {
 
 // readMark reads the mark of the directory, nil if it has none.
 func readMark(t *filetree.Tree) (*siteMark, error) {
-	b, err := t.ReadFile(filetree.SiteFile)
+	f, err := t.Open(filetree.SiteFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
+	defer f.Close()
 	var m siteMark
-	if err := json.Unmarshal(b, &m); err != nil {
+	if err := json.NewDecoder(f).Decode(&m); err != nil {
 		return nil, fmt.Errorf("read %s: %w", filetree.SiteFile, err)
 	}
 	return &m, nil
@@ -202,7 +202,7 @@ func (o *opening) openCopy() error {
 	} else if abs, err := filepath.Abs(c.opts.Root); err == nil {
 		meta.Root = abs
 	}
-	if err := boltfile.RecoverDamage(func() error { return c.db.Update(meta.write) }); err != nil {
+	if err := write(c, meta.write); err != nil {
 		return err
 	}
 	c.copied = &meta
@@ -436,8 +436,7 @@ func (c *Collection) Tidy() error {
 // NewBody creates a file of a copy for a body to come, see Visit.File. A caller that does not commit it
 // should remove it; otherwise the next Open does.
 func (c *Collection) NewBody() (*os.File, error) {
-	_, f, err := c.sinks.mirror.Create()
-	return f, err
+	return c.sinks.mirror.Create()
 }
 
 // A Copy is the state of the copy of a site.

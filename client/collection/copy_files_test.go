@@ -7,17 +7,13 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/filename"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
 func (r *copyRig) write(name, content string) {
 	r.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Write(r.t, name, content)
 }
 
 // If either the state or the directory is lost, the copy is restored in full.
@@ -43,16 +39,12 @@ func TestLostStateAndLostDirectory(t *testing.T) {
 	if c := r.cursor(); !c.IsZero() {
 		t.Fatal("a new state has a cursor")
 	}
-	if err := r.c.Tidy(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.Tidy())
 	if r.apply(step); r.files()["stray"] == "" {
 		t.Error("a stray file was removed before a snapshot was complete")
 	}
 	r.pay(s, 10)
-	if err := r.c.Tidy(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.Tidy())
 	r.wantFiles(files)
 
 	r.close()
@@ -131,9 +123,7 @@ func TestStateRestoredFromBackup(t *testing.T) {
 			r.apply(told(5, create("/a", "A"), remove("/c")))
 		}
 		r.pay(s, 10)
-		if err := r.c.Tidy(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.c.Tidy())
 		r.wantFiles(map[string]string{"a": "A", "b": "B"})
 		if n := r.gets["/b"]; n != 1 {
 			t.Errorf("%s: correct pages were fetched %d times", back, n)
@@ -171,21 +161,15 @@ func TestConflictingFileNames(t *testing.T) {
 func TestForeignFilesInMirror(t *testing.T) {
 	r := newCopyRig(t)
 	outside := t.TempDir()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	r.write(r.in("file"), "stranger")
 	r.write(r.in("dir"), "stranger")
-	must(os.MkdirAll(r.in("empty/empty"), 0o755))
+	must.OK(t, os.MkdirAll(r.in("empty/empty"), 0o755))
 	r.write(r.in("full/d/f"), "stranger")
 	if runtime.GOOS != "windows" {
 		r.write(filepath.Join(outside, "safe"), "safe")
-		must(os.Symlink(outside, r.in("out")))
-		must(os.Symlink(filepath.Join(outside, "safe"), r.in("link")))
-		must(os.Symlink("full", r.in("inside")))
+		must.OK(t, os.Symlink(outside, r.in("out")))
+		must.OK(t, os.Symlink(filepath.Join(outside, "safe"), r.in("link")))
+		must.OK(t, os.Symlink("full", r.in("inside")))
 	}
 	s := homeSite("/file", "1", "/dir/f", "2", "/empty", "3", "/full", "4", "/out/safe", "5", "/link", "6", "/inside/f", "7")
 	var changes []protocol.Change

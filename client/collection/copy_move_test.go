@@ -12,6 +12,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -66,9 +67,7 @@ func TestCopyMoves(t *testing.T) {
 				t.Errorf("the copy moves to %q", wrong)
 			}
 		}
-		if err := r.c.Move(elsewhere + "/"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.c.Move(elsewhere+"/"))
 		r.allAt(home) // until it is opened again
 		r.close()
 		if killed { // while it is renamed
@@ -143,15 +142,10 @@ func TestCopyMoves(t *testing.T) {
 func TestMovedCopyOfAnotherVersion(t *testing.T) {
 	r := newCopyRig(t)
 	r.apply(whole(7, create("/", "home")))
-	if err := errors.Join(r.c.Move(elsewhere+"/"), r.c.SetVersion(1<<40)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(r.c.Move(elsewhere+"/"), r.c.SetVersion(1<<40)))
 	r.close()
 	state := filepath.Join(r.dir, "state.db")
-	before, err := os.ReadFile(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(state))
 	if _, err := collection.Open(r.dir, &r.o); !errors.Is(err, collection.ErrVersion) || errors.Is(err, collection.ErrDamaged) {
 		t.Errorf("opened: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -56,10 +57,7 @@ func (r *copyRig) start() {
 // manifest returns the source of the site.
 func (r *copyRig) manifest() collection.Source {
 	r.t.Helper()
-	list, err := r.c.Sources(0)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	list := must.Get(r.c.Sources(0))
 	if len(list) == 0 {
 		return r.source(collection.ManifestRDF)
 	}
@@ -68,9 +66,7 @@ func (r *copyRig) manifest() collection.Source {
 
 func (r *copyRig) close() {
 	r.t.Helper()
-	if err := r.c.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.c.Close())
 }
 
 func (r *copyRig) reopen() {
@@ -133,10 +129,7 @@ func (r *copyRig) reply(p *collection.Page, site map[string]string) collection.V
 // pay fetches the due pages, at most so many.
 func (r *copyRig) pay(site map[string]string, most int) []collection.Visited {
 	r.t.Helper()
-	out, err := r.tryPay(site, most)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	out := must.Get(r.tryPay(site, most))
 	return out
 }
 
@@ -155,7 +148,7 @@ func (r *copyRig) tryPay(site map[string]string, most int) ([]collection.Visited
 func (r *copyRig) files() map[string]string {
 	r.t.Helper()
 	m := map[string]string{}
-	err := filepath.WalkDir(r.root, func(p string, d fs.DirEntry, err error) error {
+	must.OK(r.t, filepath.WalkDir(r.root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -175,10 +168,7 @@ func (r *copyRig) files() map[string]string {
 			m[rel] = string(b)
 		}
 		return nil
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	}))
 	return m
 }
 
@@ -278,9 +268,7 @@ func TestCopyOfASite(t *testing.T) {
 	if got := read(t, body, err); got != "B" {
 		t.Errorf("the content is %q", got)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Close())
 	r.start()
 }
 
@@ -494,9 +482,7 @@ func TestForbiddenPages(t *testing.T) {
 	}
 	forbid := collection.ApplyOptions{Admit: func(url string) collection.Find { return collection.Find{URL: url, Exclude: "robots.txt"} }}
 	for _, step := range []client.Step{told(5, create("/a", "A3"), remove("/b")), whole(6, create("/a", "A3"), create("/new", "N"))} {
-		if _, err := r.c.Apply(r.src.ID, step, collection.ByManifest, forbid); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.c.Apply(r.src.ID, step, collection.ByManifest, forbid))
 	}
 	r.wantFiles(map[string]string{"a": "A"})
 	r.commit(collection.Commit{Finds: []collection.Find{{URL: home + "/a"}, {URL: home + "/new"}}})

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -127,18 +128,14 @@ func TestCrawlingChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("only for TestKilledAtAnyInstant")
 	}
-	if err := crawlWeb(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, crawlWeb(dir))
 }
 
 // Killed at random instants, a crawl ends with the same collection as an
 // uninterrupted one, and the files that it leaves at any instant are consistent.
 func TestKilledAtAnyInstant(t *testing.T) {
 	one, many := t.TempDir(), t.TempDir()
-	if err := crawlWeb(one); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, crawlWeb(one))
 	rnd := rand.New(rand.NewPCG(1, 2))
 	most := 200
 	if testing.Short() {
@@ -150,9 +147,7 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		child.Env = append(os.Environ(), crawlEnv+"="+many)
 		out := &strings.Builder{}
 		child.Stdout, child.Stderr = out, out
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, child.Start())
 		timer := time.AfterFunc(time.Duration(10+rnd.IntN(120))*time.Millisecond, func() { child.Process.Kill() })
 		err := child.Wait()
 		if timer.Stop() && err != nil {
@@ -171,19 +166,11 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		}
 	}
 	if !done { // a slow machine does not finish between one kill and the next
-		if err := crawlWeb(many); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, crawlWeb(many))
 	}
-	a, err := openWeb(one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(openWeb(one))
 	defer a.Close()
-	b, err := openWeb(many)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(openWeb(many))
 	defer b.Close()
 	if x, y := dump(t, a), dump(t, b); x != y {
 		i := 0

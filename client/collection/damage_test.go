@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -43,9 +44,7 @@ func TestOneProcessAtATime(t *testing.T) {
 func TestOpenRejectsOtherFiles(t *testing.T) {
 	for _, b := range []string{"x", "\x00", string(make([]byte, 1<<16))} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "state.db"), []byte(b), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(dir, "state.db"), b)
 		if c, err := collection.Open(dir, nil); err == nil {
 			c.Close()
 			t.Errorf("opened %.20q", b)
@@ -56,9 +55,7 @@ func TestOpenRejectsOtherFiles(t *testing.T) {
 // An existing, empty file is a collection that is about to begin.
 func TestEmptyFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "state.db"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "state.db"), nil, 0o600))
 	for range 2 {
 		if _, err := collection.Open(dir, &collection.Options{ReadOnly: true}); err == nil || !strings.Contains(err.Error(), "no crawl has written") {
 			t.Errorf("opened for reading: %v", err)
@@ -75,9 +72,7 @@ func TestEmptyFile(t *testing.T) {
 func TestFormatIsRaised(t *testing.T) {
 	r := newRig(t)
 	r.find("/a")
-	if err := r.c.SetVersion(3); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.SetVersion(3))
 	r.c.Close()
 	for _, c := range []struct {
 		readOnly bool
@@ -102,14 +97,9 @@ func TestOtherVersion(t *testing.T) {
 	for _, version := range []uint64{0, 1, 1 << 40} {
 		r := newRig(t)
 		r.find("/a")
-		if err := r.c.SetVersion(version); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.c.SetVersion(version))
 		r.c.Close()
-		before, err := os.ReadFile(filepath.Join(r.dir, "state.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(os.ReadFile(filepath.Join(r.dir, "state.db")))
 		for _, ro := range []bool{true, false} {
 			o := r.o
 			o.ReadOnly = ro
@@ -148,10 +138,7 @@ func TestDamagedState(t *testing.T) {
 		urls[p.ID] = p.URL
 	}
 	r.c.Close()
-	whole, err := os.ReadFile(filepath.Join(r.dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(filepath.Join(r.dir, "state.db")))
 	used := len(whole)
 	for used > 0 && whole[used-1] == 0 {
 		used--
@@ -174,9 +161,7 @@ func TestDamagedState(t *testing.T) {
 			}
 		}
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "state.db"), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, "state.db"), b, 0o600))
 		look := func(err error) bool {
 			if err != nil {
 				noticed++
@@ -241,9 +226,7 @@ func TestDamagedEvents(t *testing.T) {
 		func() error { return errors.Join(r.c.SpoilEvents(0), r.c.DropEvents()) },
 	} {
 		head := r.c.Log().Head()
-		if err := spoil(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, spoil())
 		if round == 0 {
 			_, err := r.c.Commit(&collection.Commit{Visits: []collection.Visit{r.answer("/b", 200, "never")}})
 			if !errors.Is(err, collection.ErrDamaged) || strings.Contains(err.Error(), "move the file") {
@@ -279,9 +262,7 @@ func TestDamagedEventIsForgotten(t *testing.T) {
 	r.visit("/a", 200, "1")
 	r.visit("/a", 410, "")
 	r.visit("/a", 200, "3")
-	if err := r.c.SpoilEvents(2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.SpoilEvents(2))
 	for i := range 3 {
 		r.visit("/a", 200, fmt.Sprint(4+i))
 	}
@@ -295,10 +276,7 @@ func TestFailureBeforeTheCommit(t *testing.T) {
 	r.reopen()
 	r.find("/a")
 	r.visit("/a", 200, "1")
-	unblock, err := r.c.BlockEvents(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unblock := must.Get(r.c.BlockEvents(1))
 	head := r.c.Log().Head()
 	for range 2 {
 		_, err := r.c.Commit(&collection.Commit{Visits: []collection.Visit{r.answer("/a", 200, "2")}})
@@ -307,9 +285,7 @@ func TestFailureBeforeTheCommit(t *testing.T) {
 		}
 	}
 	want(t, "head", r.c.Log().Head(), head)
-	if err := unblock(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unblock())
 	r.find("/b") // no record moves the end of the archive
 	r.reopen()
 	want(t, "head", r.c.Log().Head(), head)

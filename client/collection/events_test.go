@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -250,9 +251,7 @@ func TestEventsAfterInvalidCursor(t *testing.T) {
 	} {
 		was := r.c.Log().Head()
 		r.c.Close()
-		if err := spoil(filepath.Join(r.dir, "journal.db")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, spoil(filepath.Join(r.dir, "journal.db")))
 		r.c = open(t, r.dir, &r.o)
 		refused(was, protocol.ErrEpoch)
 		snapshot("lost")

@@ -38,10 +38,15 @@ func (s *Selection) when(t time.Time) bool {
 // their number. Sites that are Withheld are left out. Since and Until apply to the times at which pages were found.
 func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (n int, err error) {
 	logWithheld(c, s.Prefix)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("export urls: %w", err)
+		}
+	}()
 	b := bufio.NewWriter(w)
 	for p, err := range c.Pages(ctx) {
 		if err != nil {
-			return n, fmt.Errorf("export urls: %w", err)
+			return n, err
 		}
 		if !strings.HasPrefix(p.URL, s.Prefix) || c.withheld(p.Site) || !s.when(p.Found) || s.Newest && !p.has() || len(s.States) > 0 && !slices.Contains(s.States, p.State) {
 			continue
@@ -49,13 +54,10 @@ func (c *Collection) ExportURLs(ctx context.Context, w io.Writer, s Selection) (
 		n++
 		b.WriteString(p.URL)
 		if err := b.WriteByte('\n'); err != nil {
-			return n, fmt.Errorf("export urls: %w", err)
+			return n, err
 		}
 	}
-	if err := b.Flush(); err != nil {
-		return n, fmt.Errorf("export urls: %w", err)
-	}
-	return n, nil
+	return n, b.Flush()
 }
 
 // ExportWARC writes captures into new archives in a directory, compressed by a coding ("", "gzip" or

@@ -199,6 +199,11 @@ func (c *Collection) reading(f func(*bbolt.Tx) error) error {
 	return boltfile.RecoverDamage(func() error { return c.db.View(f) })
 }
 
+// write runs f in a write transaction of its own.
+func write(c *Collection, f func(*bbolt.Tx) error) error {
+	return boltfile.RecoverDamage(func() error { return c.db.Update(f) })
+}
+
 // giveBack gives back mapped pages, before so many more records are read: one reading of all would map all of the file.
 func giveBack(tx *bbolt.Tx, read *int, more int) {
 	if *read += more; *read >= giveBackAfter/4 {

@@ -111,21 +111,20 @@ func (c *Collection) SetRanks(ranks iter.Seq2[frontier.PageID, float32]) ([]fron
 			}
 			return nil
 		})
-		if err == nil {
-			ready = append(ready, done.batch.Ready...)
+		if err != nil {
+			return fmt.Errorf("set ranks: %w", err)
 		}
-		return err
+		ready = append(ready, done.batch.Ready...)
+		return nil
 	}
 	for id, rank := range ranks {
 		if ids, values = append(ids, id), append(values, rank); len(ids) == atOnce {
 			if err := write(); err != nil {
-				return ready, fmt.Errorf("set ranks: %w", err)
+				return ready, err
 			}
 			ids, values = ids[:0], values[:0]
 		}
 	}
-	if err := write(); err != nil {
-		return ready, fmt.Errorf("set ranks: %w", err)
-	}
-	return ready, nil
+	err := write()
+	return ready, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/references"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -382,10 +383,7 @@ func (m *model) compare(t *testing.T, c *collection.Collection, what string) {
 		if got != want {
 			t.Fatalf("after %s, page %d:\n got %s\nwant %s", what, q.id, got, want)
 		}
-		ids, err := c.Links(p.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ids := must.Get(c.Links(p.ID))
 		var links []frontier.PageID
 		for _, l := range q.links {
 			links = append(links, m.pages[l].id)

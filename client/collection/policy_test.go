@@ -6,17 +6,14 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A collection that is opened without a policy uses the one that decided last, with its price.
 func TestPolicyIsStored(t *testing.T) {
 	dir := t.TempDir()
 	reopen := func(o collection.Options) *collection.Collection {
-		c, err := collection.Open(dir, &o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return must.Get(collection.Open(dir, &o))
 	}
 	priced := fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Costs: fresh.Bytes(), Price: .0123, Longest: time.Hour, Eager: true}
 	c := reopen(collection.Options{})
@@ -24,9 +21,7 @@ func TestPolicyIsStored(t *testing.T) {
 		t.Errorf("a new collection has policy %+v, stored %+v", c.Revisits().Policy(), p)
 	}
 	c.Revisits().SetPolicy(priced)
-	if err := c.Revisits().Keep(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Revisits().Keep())
 	c.Close()
 	c = reopen(collection.Options{ReadOnly: true})
 	if p, at := c.Revisits().Kept(); p != fresh.Policy(priced) || c.Revisits().Policy() != p || time.Since(at) > time.Hour {
@@ -38,13 +33,9 @@ func TestPolicyIsStored(t *testing.T) {
 	if c.Revisits().Policy() != fresh.Policy(thesis) {
 		t.Errorf("goes by %+v", c.Revisits().Policy())
 	}
-	if err := c.Revisits().Keep(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Revisits().Keep())
 	c.Revisits().SetPolicy(daily{}) // a kind that is not stored
-	if err := c.Revisits().Keep(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Revisits().Keep())
 	c.Close()
 	c = reopen(collection.Options{})
 	defer c.Close()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func TestShorterPathRaisesRank(t *testing.T) {
@@ -48,18 +49,13 @@ func TestPromote(t *testing.T) {
 func TestRerank(t *testing.T) {
 	r := newRig(t)
 	r.find("/a", "/b", "/c")
-	list, err := r.c.Queue().Head(1, frontier.Entry{}, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(r.c.Queue().Head(1, frontier.Entry{}, 10))
 	anew := append([]frontier.Entry(nil), list...)
 	anew[2].Rank = 7
 	anew[1].Rank = -7
 	stale := list[0]
 	stale.Rank = 99
-	if err := r.c.Queue().Rerank(append(list, stale), append(anew, frontier.Entry{Page: 1, Site: 1, Rank: 100})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.Queue().Rerank(append(list, stale), append(anew, frontier.Entry{Page: 1, Site: 1, Rank: 100})))
 	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
 	r.reopen()
 	wantAll(t, "queue", r.queue(), "/c", "/a", "/b")
@@ -85,9 +81,7 @@ func TestRankAfterVisit(t *testing.T) {
 		e, _ := p.Entry()
 		anew := e
 		anew.Rank = 3
-		if err := r.c.Queue().Rerank([]frontier.Entry{e}, []frontier.Entry{anew}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.c.Queue().Rerank([]frontier.Entry{e}, []frontier.Entry{anew}))
 		r.visit("/a", 200, "A")
 		r.wait(24 * time.Hour)
 		r.promote()
@@ -144,17 +138,14 @@ func TestGraphAndRanks(t *testing.T) {
 	var edges []string
 	for range 2 {
 		edges = edges[:0]
-		err := r.c.Graph(func(from frontier.PageID, to []frontier.PageID, damaged error) bool {
+		must.OK(t, r.c.Graph(func(from frontier.PageID, to []frontier.PageID, damaged error) bool {
 			edges = append(edges, fmt.Sprint(from, to))
 			_, err := r.c.Commit(&collection.Commit{}) // it may write
 			if err = errors.Join(damaged, err); err != nil {
 				t.Fatal(err)
 			}
 			return true
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	wantAll(t, "links", edges, "1 [1 2 3]", "3 [1]")
 	r.o.Strategy = frontier.Profit{}

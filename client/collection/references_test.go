@@ -9,6 +9,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // What a page refers to lives and dies with its links, and its newest content replaces it.
@@ -19,7 +20,7 @@ func TestReferences(t *testing.T) {
 	refer := func(want string) {
 		t.Helper()
 		var got []string
-		err := r.c.References(func(page frontier.PageID, refs *collection.References, damaged error) bool {
+		must.OK(t, r.c.References(func(page frontier.PageID, refs *collection.References, damaged error) bool {
 			p, _, err := r.c.PageByID(page)
 			if err = errors.Join(err, damaged); err != nil {
 				t.Fatal(err)
@@ -33,10 +34,7 @@ func TestReferences(t *testing.T) {
 				t.Errorf("media %v", refs.Media)
 			}
 			return true
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		want1 := strings.Split(want, ", ")
 		if want == "" {
 			want1 = nil
@@ -98,9 +96,7 @@ func TestReferencesOfOtherStates(t *testing.T) {
 	r := newRig(t)
 	r.find("/a", "/b")
 	r.visit("/a", 200, "a")
-	if err := r.c.DropReferences(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.DropReferences())
 	r.c.Close()
 	o := r.o
 	o.ReadOnly = true
@@ -113,9 +109,7 @@ func TestReferencesOfOtherStates(t *testing.T) {
 	want(t, "pages with references", len(referred(t, r.c)), 2)
 
 	a := r.page("/a").ID
-	if err := r.c.SpoilReferences(a); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.SpoilReferences(a))
 	damage := map[frontier.PageID]error{}
 	err := r.c.References(func(page frontier.PageID, refs *collection.References, damaged error) bool {
 		if damage[page] = damaged; (refs == nil) != (damaged != nil) {

@@ -12,6 +12,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/references"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -30,10 +31,7 @@ func (daily) Next(h *fresh.Page, _ time.Time) time.Time {
 
 func open(t testing.TB, dir string, o *collection.Options) *collection.Collection {
 	t.Helper()
-	c, err := collection.Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(collection.Open(dir, o))
 	t.Cleanup(func() { c.Close() })
 	if _, is := t.(*testing.T); is {
 		c.HoldBack(20)
@@ -59,9 +57,7 @@ func newRig(t testing.TB) *rig {
 
 func (r *rig) reopen() {
 	r.t.Helper()
-	if err := r.c.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.c.Close())
 	r.c = open(r.t, r.dir, &r.o)
 }
 
@@ -69,11 +65,7 @@ func (r *rig) wait(d time.Duration) { r.now = r.now.Add(d) }
 
 func (r *rig) commit(t collection.Commit) collection.Committed {
 	r.t.Helper()
-	out, err := r.c.Commit(&t)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return out
+	return must.Get(r.c.Commit(&t))
 }
 
 // find makes pages of the home site known, as links do.
@@ -124,17 +116,14 @@ func refersTo(urls ...string) []byte {
 func referred(t testing.TB, c *collection.Collection) map[frontier.PageID]string {
 	t.Helper()
 	all := map[frontier.PageID]string{}
-	err := c.References(func(page frontier.PageID, r *collection.References, damaged error) bool {
+	must.OK(t, c.References(func(page frontier.PageID, r *collection.References, damaged error) bool {
 		if damaged != nil {
 			t.Error(damaged)
 			return false
 		}
 		all[page] = fmt.Sprint(*r)
 		return true
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -171,11 +160,7 @@ func (r *rig) source(kind collection.SourceKind) collection.Source {
 
 func (r *rig) apply(source collection.Source, step client.Step, by collection.Signal) collection.Applied {
 	r.t.Helper()
-	a, err := r.c.Apply(source.ID, step, by, collection.ApplyOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return a
+	return must.Get(r.c.Apply(source.ID, step, by, collection.ApplyOptions{}))
 }
 
 func cursor(seq uint64) protocol.Cursor { return protocol.Cursor{Epoch: "epoch", Seq: seq} }
@@ -214,10 +199,7 @@ func told(seq uint64, changes ...protocol.Change) client.Step {
 func (r *rig) queue() (paths []string) {
 	r.t.Helper()
 	for s := range r.c.Sites() {
-		list, err := r.c.Queue().Head(s.ID, frontier.Entry{}, 1<<20)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		list := must.Get(r.c.Queue().Head(s.ID, frontier.Entry{}, 1<<20))
 		for _, e := range list {
 			p, _, err := r.c.PageByID(e.Page)
 			if err != nil {
@@ -232,10 +214,7 @@ func (r *rig) queue() (paths []string) {
 func (r *rig) promote() {
 	r.t.Helper()
 	for {
-		list, err := r.c.Queue().Promote(r.now.UnixMilli(), 100)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		list := must.Get(r.c.Queue().Promote(r.now.UnixMilli(), 100))
 		if len(list) < 100 {
 			return
 		}
@@ -301,18 +280,12 @@ func check(t testing.TB, c *collection.Collection) {
 			sites[s.ID] = &counts{}
 		}
 		want(t, s.Origin, counts{s.Pages, s.Held, s.Gone, s.Dynamic, s.Errors, s.Duplicates}, *sites[s.ID])
-		sources, err := c.Sources(s.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sources := must.Get(c.Sources(s.ID))
 		for i := range sources {
 			s.Doomed -= sources[i].Doomed
 		}
 		want(t, s.Origin+" doomed beside those of its sources", s.Doomed, 0)
-		list, err := c.Queue().Head(s.ID, frontier.Entry{}, 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(c.Queue().Head(s.ID, frontier.Entry{}, 1<<30))
 		want(t, s.Origin+" ready", s.Ready, len(list))
 		for i, e := range list {
 			if i > 0 && (list[i-1].Rank < e.Rank || list[i-1].Rank == e.Rank && list[i-1].Page >= e.Page) {
@@ -324,10 +297,7 @@ func check(t testing.TB, c *collection.Collection) {
 			delete(entries, e.Page)
 		}
 	}
-	list, err := c.Waiting()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(c.Waiting())
 	for _, e := range list {
 		if entries[e.Page] != e {
 			t.Errorf("entry %+v waits, the page has %+v", e, entries[e.Page])
@@ -348,10 +318,7 @@ func dump(t testing.TB, c *collection.Collection) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		links, err := c.Links(p.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		links := must.Get(c.Links(p.ID))
 		fmt.Fprintf(&b, "%+v %v %s\n", p, links, others[p.ID])
 	}
 	for s := range c.Sites() {

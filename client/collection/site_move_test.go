@@ -7,6 +7,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -34,11 +35,7 @@ func (r *rig) applyNext(former string, step client.Step) collection.Applied {
 	for i := range step.Changes {
 		step.Changes[i].Item.URL = nextHome + strings.TrimPrefix(step.Changes[i].Item.URL, home)
 	}
-	a, err := r.c.Apply(list[0].ID, step, collection.ByManifest, collection.ApplyOptions{Former: former})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return a
+	return must.Get(r.c.Apply(list[0].ID, step, collection.ByManifest, collection.ApplyOptions{Former: former}))
 }
 
 // A site has moved to another address. Content with the digest that the new manifest names for the same path moves there, with its

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -418,25 +419,16 @@ func TestReadersSeeWholeTransactions(t *testing.T) {
 
 // One transaction does not take a site over its limit, however many URLs it finds (G04).
 func TestPerSiteLimit(t *testing.T) {
-	c, err := collection.Open(t.TempDir(), &collection.Options{PerSite: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(collection.Open(t.TempDir(), &collection.Options{PerSite: 10}))
 	defer c.Close()
 	var finds []collection.Find
 	for i := range 50 {
 		finds = append(finds, collection.Find{URL: fmt.Sprintf("%s/%d", home, i)}, collection.Find{URL: fmt.Sprintf("http://other.test/%d", i%5)})
 	}
 	finds = append(finds, collection.Find{URL: home + "/wanted", By: collection.ByPerson})
-	done, err := c.Commit(&collection.Commit{Finds: finds})
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(c.Commit(&collection.Commit{Finds: finds}))
 	want(t, "new pages", len(done.New), 10+5+1)
 	want(t, "refused", done.Refused, 40)
-	done, err = c.Commit(&collection.Commit{Finds: finds})
-	if err != nil {
-		t.Fatal(err)
-	}
+	done = must.Get(c.Commit(&collection.Commit{Finds: finds}))
 	want(t, "new pages in the next commit", len(done.New), 0)
 }

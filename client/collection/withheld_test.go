@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -22,16 +23,10 @@ func (r *rig) authorized(path, body string) {
 func (r *rig) exported(s collection.Selection) (all string, n int) {
 	r.t.Helper()
 	dir := r.t.TempDir()
-	n, err := r.c.ExportWARC(r.t.Context(), dir, "", s)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	n = must.Get(r.c.ExportWARC(r.t.Context(), dir, "", s))
 	files, _ := filepath.Glob(filepath.Join(dir, "*.warc"))
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(f))
 		all += string(b)
 	}
 	return all, n
@@ -70,12 +65,8 @@ func TestWithheldSite(t *testing.T) {
 
 	// The journal is lost.
 	epoch := r.c.Log().Head().Epoch
-	if err := r.c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(r.dir, "journal.db")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.Close())
+	must.OK(t, os.Remove(filepath.Join(r.dir, "journal.db")))
 	r.c = open(t, r.dir, &r.o)
 	if s, _ := r.c.Site(home); !s.Withheld || r.c.Log().Head().Epoch == epoch {
 		t.Errorf("the site is %+v", s)
@@ -91,21 +82,12 @@ func TestWithheldRecords(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "")
 	r.find("/a", "/b")
 	r.visit("/b", 200, "for all")
-	if err := r.c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	backup, err := os.ReadFile(filepath.Join(r.dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.Close())
+	backup := must.Get(os.ReadFile(filepath.Join(r.dir, "state.db")))
 	r.c = open(t, r.dir, &r.o)
 	r.authorized("/a", "secret words")
-	if err := r.c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(r.dir, "state.db"), backup, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.Close())
+	must.OK(t, os.WriteFile(filepath.Join(r.dir, "state.db"), backup, 0o600))
 	r.c = open(t, r.dir, &r.o)
 	if s, _ := r.c.Site(home); s.Withheld {
 		t.Fatal("the restored state has the mark")
@@ -113,10 +95,7 @@ func TestWithheldRecords(t *testing.T) {
 	if all, n := r.exported(collection.Selection{}); n != 1 || strings.Contains(all, "secret") {
 		t.Errorf("%d records exported: %s", n, all)
 	}
-	content, err := r.c.Contents().At(home+"/a", r.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(r.c.Contents().At(home+"/a", r.now))
 	defer content.Close()
 	want(t, "authorized", content.Authorized, true)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -24,19 +25,12 @@ func TestKilledAfterRestore(t *testing.T) {
 	r := newKeeper(t, collection.WARC, "gzip")
 	r.find("/a", "/b")
 	r.visit("/a", 200, "one")
-	backup, err := os.ReadFile(filepath.Join(r.dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	backup := must.Get(os.ReadFile(filepath.Join(r.dir, "state.db")))
 	r.visit("/b", 200, "later")
 	head := r.c.Log().Head()
-	if err := r.c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.c.Close())
 	archive := captures(t, r.dir)
-	if err := os.WriteFile(filepath.Join(r.dir, "state.db"), backup, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(r.dir, "state.db"), backup, 0o600))
 	restored := r.dir
 	fresh := func() {
 		r.dir = t.TempDir()
@@ -79,17 +73,12 @@ func TestWitnessBehindTheState(t *testing.T) {
 	r.find("/a")
 	r.visit("/a", 200, "one")
 	witness := filepath.Join(r.dir, "journal.db")
-	older, err := os.ReadFile(witness)
-	if err != nil {
-		t.Fatal(err)
-	}
+	older := must.Get(os.ReadFile(witness))
 	r.visit("/a", 200, "two")
 	head := r.c.Log().Head()
 	want(t, "witness", fmt.Sprint(string(older) != readFile(t, witness)), "true")
 	r.c.Close()
-	if err := os.WriteFile(witness, older, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(witness, older, 0o600))
 	r.c = open(t, r.dir, &r.o)
 	want(t, "head", r.c.Log().Head(), head)
 	want(t, "events", lines(r.events(protocol.Cursor{})), "create /a by link, update /a by age")
@@ -136,9 +125,7 @@ func TestRestoredState(t *testing.T) {
 			r.c.Close()
 			archive := captures(t, r.dir)
 			for _, name := range c.restored {
-				if err := os.RemoveAll(filepath.Join(r.dir, name)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.RemoveAll(filepath.Join(r.dir, name)))
 				if name == archives {
 					copyDir(t, filepath.Join(backup, name), filepath.Join(r.dir, name))
 					archive = old
@@ -176,17 +163,13 @@ func TestArchiveWitnessBehindTheState(t *testing.T) {
 	r.c.Close()
 	newest, archive := readFile(t, witness), captures(t, r.dir)
 	for _, text := range []string{older, "", older[:20], newest[:50] + older[50:], "9" + newest[1:]} {
-		if err := os.WriteFile(witness, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, witness, text)
 		r.c = open(t, r.dir, &r.o)
 		want(t, fmt.Sprintf("head after %q", text), r.c.Log().Head(), head)
 		r.c.Close()
 		want(t, "witness", readFile(t, witness), newest)
 	}
-	if err := os.Remove(witness); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(witness))
 	r.c = open(t, r.dir, &r.o)
 	want(t, "head without the file", r.c.Log().Head(), head)
 	r.c.Close()
@@ -209,15 +192,11 @@ func TestUnreadableWitness(t *testing.T) {
 	head, witness := r.c.Log().Head(), filepath.Join(r.dir, "journal.db")
 	r.c.Close()
 	want(t, "log", log.String(), "")
-	if err := errors.Join(os.Rename(witness, witness+".away"), os.Mkdir(witness, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Rename(witness, witness+".away"), os.Mkdir(witness, 0o755)))
 	if _, err := collection.Open(r.dir, &r.o); err == nil || !strings.Contains(err.Error(), "journal.db") {
 		t.Errorf("opened with a witness that cannot be read: %v", err)
 	}
-	if err := errors.Join(os.Remove(witness), os.Rename(witness+".away", witness)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(witness), os.Rename(witness+".away", witness)))
 	r.c = open(t, r.dir, &r.o)
 	want(t, "head", r.c.Log().Head(), head)
 	want(t, "log", log.String(), "")
@@ -228,9 +207,7 @@ func TestUnreadableWitness(t *testing.T) {
 	} {
 		r.c.Close()
 		log.Reset()
-		if err := spoil(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, spoil())
 		r.c = open(t, r.dir, &r.o)
 		if now := r.c.Log().Head(); now.Epoch == head.Epoch || strings.Count(log.String(), "a new epoch of events begins") != 1 {
 			t.Errorf("head %v after %v, logged %q", now, head, log.String())
@@ -241,11 +218,7 @@ func TestUnreadableWitness(t *testing.T) {
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return string(must.Get(os.ReadFile(name)))
 }
 
 // Whoever reads a change finds at least that state of its page, and of its file, and the witness knows of the change.

@@ -194,6 +194,7 @@ func (r *pageReader) admit(a *harvest.Answer, page *gather.Page, v *collection.V
 	if page.NoFollow {
 		return
 	}
+	v.Links = make([]collection.Find, 0, len(page.Links))
 	for _, l := range page.Links {
 		switch l.Kind {
 		case gather.Feed, gather.Sitemap, gather.Manifest:

@@ -87,7 +87,7 @@ func TestPolitenessOfAllRequests(t *testing.T) {
 	runs = append(runs, wildRun{name: "own sites by quality a second, four pages at once", strategy: frontier.CrawlAbility{}, own: true, lasts: 8 * time.Hour, share: 2, set: func(c *crawl.Engine, o *collection.Options) {
 		c.Harvester.Options.AtOnce = 4
 	}})
-	sites, seed := fromEnv("PARLEY_SITES", 44), uint64(fromEnv("PARLEY_SEED", 1))
+	sites, seed := fromEnv("PARLEY_SITES", 25), uint64(fromEnv("PARLEY_SEED", 1))
 	runs = append(runs, drawn(seed))
 	for _, run := range runs {
 		t.Run(run.name, func(t *testing.T) {

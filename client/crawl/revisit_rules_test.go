@@ -69,7 +69,7 @@ func TestRevisitsByRule(t *testing.T) {
 // permits, though the crawler learns from the polls how often that is.
 func TestManifestIsPolledWhenOutdated(t *testing.T) {
 	noRace(t)
-	const days, learned, pages = 40, 10, 20
+	const days, learned, pages = 30, 10, 20
 	for reading, limit := range map[string]float64{"any": .5, "mean": .2, "fastest": .4} {
 		dir := scratch(t)
 		synctest.Test(t, func(t *testing.T) {

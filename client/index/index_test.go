@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/index"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 type document struct {
@@ -52,14 +53,10 @@ func build(t testing.TB, b *index.Builder, docs []document) []byte {
 	t.Helper()
 	defer b.Close()
 	for _, d := range docs {
-		if err := b.AddPage(d.doc, "text/plain", []byte(d.text)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.AddPage(d.doc, "text/plain", []byte(d.text)))
 	}
 	var out bytes.Buffer
-	if err := b.Write(context.Background(), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Write(context.Background(), &out))
 	return out.Bytes()
 }
 
@@ -74,9 +71,7 @@ func merge(t testing.TB, list ...[]byte) []byte {
 		openers = append(openers, opener(b))
 	}
 	var out bytes.Buffer
-	if err := index.Merge(t.Context(), &out, openers...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, index.Merge(t.Context(), &out, openers...))
 	return out.Bytes()
 }
 
@@ -117,9 +112,7 @@ func TestMergeIsUnion(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 15))
 		docs := someDocs(r, r.IntN(300))
 		want := build(t, &index.Builder{}, docs)
-		if err := index.Check(bytes.NewReader(want)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, index.Check(bytes.NewReader(want)))
 		if got := build(t, &index.Builder{Memory: 1 + r.IntN(20_000), Dir: t.TempDir()}, docs); !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: the index differs if parts are saved in between", seed)
 		}
@@ -142,9 +135,7 @@ func TestMergeIsUnion(t *testing.T) {
 		var b index.Builder
 		for _, d := range docs { // as a site sends them
 			one := build(t, &index.Builder{}, []document{d})
-			if err := b.AddIndex(bytes.NewReader(one)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.AddIndex(bytes.NewReader(one)))
 		}
 		if got := build(t, &b, nil); !bytes.Equal(got, want) {
 			t.Fatalf("seed %d: the index merged from indexes of one page differs", seed)
@@ -159,14 +150,10 @@ func TestMergeFiles(t *testing.T) {
 	var files []string
 	for i, d := range docs {
 		files = append(files, filepath.Join(dir, fmt.Sprint(i)))
-		if err := os.WriteFile(files[i], build(t, &index.Builder{}, []document{d}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(files[i], build(t, &index.Builder{}, []document{d}), 0o600))
 	}
 	var got bytes.Buffer
-	if err := index.MergeFiles(t.Context(), &got, dir, files...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, index.MergeFiles(t.Context(), &got, dir, files...))
 	if !bytes.Equal(got.Bytes(), build(t, &index.Builder{}, docs)) {
 		t.Error("the index merged from 200 files differs")
 	}
@@ -220,10 +207,7 @@ func TestSearch(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		docs := someDocs(r, r.IntN(600))
 		b := build(t, &index.Builder{}, docs)
-		x, err := index.Open(bytes.NewReader(b), int64(len(b)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(index.Open(bytes.NewReader(b), int64(len(b))))
 		found := 0
 		for range 200 {
 			question := someText(r, r.IntN(4))
@@ -254,9 +238,7 @@ func TestManyPostings(t *testing.T) {
 	var b index.Builder
 	const n = 10_000 // more than two blocks
 	for i := range n {
-		if err := b.Add(index.Doc{URL: fmt.Sprintf("https://example.org/%05d", i), Words: uint64(i) + 1}, map[string]uint32{"all": uint32(i) + 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Add(index.Doc{URL: fmt.Sprintf("https://example.org/%05d", i), Words: uint64(i) + 1}, map[string]uint32{"all": uint32(i) + 1}))
 	}
 	out := build(t, &b, nil)
 	x, err := index.Open(bytes.NewReader(out), int64(len(out)))

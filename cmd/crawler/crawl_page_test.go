@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -79,10 +79,7 @@ func (d *desk) shows(text string) {
 
 // garbage is a site whose answers are not HTTP, and contain markup.
 func garbage(t *testing.T) (origin string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	done := make(chan struct{})
 	t.Cleanup(func() { ln.Close(); <-done })
 	go func() {
@@ -185,10 +182,7 @@ func TestCrawlPage(t *testing.T) {
 	}
 
 	// The page follows the crawl, and its stream ends with the crawler.
-	resp, err := http.Get(d.base + "/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(d.base + "/events"))
 	defer resp.Body.Close()
 	var sections map[string]string
 	lines := bufio.NewScanner(resp.Body)
@@ -212,17 +206,10 @@ func TestCrawlPage(t *testing.T) {
 // A site whose deletions wait for a person is among what needs one, even if sixty sites have more requests; and a person accepts them.
 func TestNeedsOfAllSites(t *testing.T) {
 	dir, d := filepath.Join(t.TempDir(), "crawl"), openDesk(t)
-	col, err := collection.Open(dir, &collection.Options{Contents: collection.WARC})
-	if err != nil {
-		t.Fatal(err)
-	}
+	col := must.Get(collection.Open(dir, &collection.Options{Contents: collection.WARC}))
 	commit := func(c collection.Commit) collection.Committed {
 		t.Helper()
-		out, err := col.Commit(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+		return must.Get(col.Commit(&c))
 	}
 	const origin = "http://127.0.2.1:9"
 	var finds []collection.Find
@@ -244,13 +231,9 @@ func TestNeedsOfAllSites(t *testing.T) {
 	}
 	for i, changes := range [][]protocol.Change{all, all[50:]} {
 		step := client.Step{Changes: changes, Cursor: protocol.Cursor{Epoch: "epoch", Seq: uint64(i + 1)}, Door: client.Manifest, Reset: true, Whole: true}
-		if _, err := col.Apply(manifest.ID, step, collection.ByManifest, collection.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(col.Apply(manifest.ID, step, collection.ByManifest, collection.ApplyOptions{}))
 	}
-	if err := col.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, col.Close())
 
 	begin(t, dir, "run", pages[0].URL, "--admin", d.address())
 	d.shows("<h3><bdi>" + origin + "</bdi></h3><p>Its manifest has dropped 50 pages")
@@ -273,9 +256,7 @@ func TestAPIOfTheAdminAddress(t *testing.T) {
 	site, d := sitetest.NewSite(t, map[string]string{"index.html": "<title>Home</title>home", "a.html": "a"}), openDesk(t)
 	dir, tokens := filepath.Join(t.TempDir(), "crawl"), filepath.Join(t.TempDir(), "tokens")
 	const token = "0123456789abcdef0123"
-	if err := os.WriteFile(tokens, []byte("# mine\n"+token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, tokens, "# mine\n"+token+"\n")
 	r := begin(t, dir, "run", site.Base, "--admin", d.address(), "--admin-token", tokens)
 	as := []string{"Authorization", "Bearer " + token}
 	until(t, "the site is stored", func() bool {
@@ -330,17 +311,12 @@ func TestAPIOfTheAdminAddress(t *testing.T) {
 	defer cancel()
 	req, _ := http.NewRequestWithContext(ctx, "GET", d.base+"/api/events?follow=true", nil)
 	req.Header.Set(as[0], as[1])
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))
 	defer resp.Body.Close()
 	r.finish()
 	io.Copy(io.Discard, resp.Body)
 	if ctx.Err() != nil {
 		t.Error("the stream of events does not end")
 	}
-	if code, _, said := program(t.Context(), append([]string{"run", site.Base, "--admin", d.address(), "--admin-token", filepath.Join(dir, "none")}, own(dir)...)...); code != 1 || !strings.Contains(said, "--admin-token") {
-		t.Errorf("without the file of tokens: exit code %d: %s", code, said)
-	}
+	ends(t, 1, "--admin-token", append([]string{"run", site.Base, "--admin", d.address(), "--admin-token", filepath.Join(dir, "none")}, own(dir)...)...)
 }

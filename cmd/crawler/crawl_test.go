@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/internal/warc"
 )
@@ -108,9 +109,7 @@ func TestRunFollowsSiteWithManifest(t *testing.T) {
 
 	var last collection.Event
 	lines := strings.Split(strings.TrimSpace(r.says("events", "--text", "plain")), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))
 	if last.URL != page || last.Op != "update" || !last.TextChanged || last.Signal != collection.ByStream {
 		t.Errorf("the last event is %+v", last)
 	}
@@ -142,13 +141,9 @@ func TestRunFollowsSiteWithManifest(t *testing.T) {
 		t.Errorf("get without a crawler: %q", out)
 	}
 	for _, args := range [][]string{{dir}, {"--into", dir}} {
-		if code, out, _ := program(t.Context(), append([]string{"status"}, args...)...); code != 0 || !strings.Contains(out, "not running") {
-			t.Errorf("status %s without a crawler: exit code %d: %s", args, code, out)
-		}
+		ends(t, 0, "not running", append([]string{"status"}, args...)...)
 	}
-	if code, out, said := program(t.Context(), "get", page, dir); code != 0 || !strings.Contains(out, "quite another") {
-		t.Errorf("get PAGE DIR: exit code %d: %s%s", code, out, said)
-	}
+	ends(t, 0, "quite another", "get", page, dir)
 }
 
 // An archive says who made it and how. With --requests it has what the server received, and when the crawl has ended, its index
@@ -226,18 +221,13 @@ func TestArchiveOfACrawl(t *testing.T) {
 // A site whose certificate is of an authority of one's own is crawled with --ca, and not without. A wrong file or proxy is a misuse.
 func TestOwnAuthority(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": "<title>Home</title>home"})
-	inner, err := url.Parse(site.Base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := must.Get(url.Parse(site.Base))
 	secure := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(inner))
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	defer secure.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o644))
 	start := secure.URL + inner.Path
 	dir := filepath.Join(t.TempDir(), "crawl")
 	crawl := append([]string{"crawl", start, "--patience", "1ns"}, own(dir)...)
@@ -245,20 +235,12 @@ func TestOwnAuthority(t *testing.T) {
 	if code, out, _ := program(t.Context(), "get", start, "--into", dir); code == 0 {
 		t.Errorf("crawled without --ca: %q", out)
 	}
-	if code, _, said := program(t.Context(), append(crawl, "--ca", ca, "--again")...); code != 0 {
-		t.Errorf("exit code %d: %s", code, said)
-	}
-	if code, out, said := program(t.Context(), "get", start, "--into", dir); code != 0 || !strings.Contains(out, "home") {
-		t.Errorf("get: exit code %d: %q %s", code, out, said)
-	}
+	succeeds(t, append(crawl, "--ca", ca, "--again")...)
+	ends(t, 0, "home", "get", start, "--into", dir)
 	for _, args := range [][]string{append(crawl, "--ca", dir), {"follow", start, "--into", t.TempDir(), "--ca", dir}} {
-		if code, _, said := program(t.Context(), args...); code != 2 || !strings.Contains(said, "--ca: ") {
-			t.Errorf("%q: exit code %d: %s", args, code, said)
-		}
+		ends(t, 2, "--ca: ", args...)
 	}
-	if code, _, said := program(t.Context(), append(crawl, "--proxy", "127.0.0.1:3128")...); code != 2 || !strings.Contains(said, "--proxy: want http://HOST:PORT or socks5://HOST:PORT") {
-		t.Errorf("--proxy without a scheme: exit code %d: %s", code, said)
-	}
+	ends(t, 2, "--proxy: want http://HOST:PORT or socks5://HOST:PORT", append(crawl, "--proxy", "127.0.0.1:3128")...)
 }
 
 // A chain of 200 pages, each linking to the next, takes one cycle if the site lists its pages: nothing is
@@ -302,17 +284,13 @@ func TestForeignHostsNeedContactAndWait(t *testing.T) {
 			t.Errorf("crawler %q: exit code %d, want 2: %s", args, code, said)
 		}
 	}
-	if code, _, said := program(t.Context(), "pages", "--into", t.TempDir()); code != 1 || !strings.Contains(said, "has no collection") {
-		t.Errorf("pages without a collection: exit code %d: %s", code, said)
-	}
+	ends(t, 1, "has no collection", "pages", "--into", t.TempDir())
 }
 
 // The printed configuration can be read back and has every setting of the papers.
 func TestConfigOutputCanBeReadBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "crawler.conf")
-	if err := os.WriteFile(file, []byte("wait 42s\nsame-site 7\nlog-ext zip\nlog-ext a b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, "wait 42s\nsame-site 7\nlog-ext zip\nlog-ext a b\n")
 	_, short, _ := program(t.Context(), "config", "--config", file)
 	if n := strings.Count(short, "\n# ") + strings.Count(short, "\n"); n < 12 || !strings.Contains(short, "\nwait 42s\n") || strings.Contains(short, "same-site") {
 		t.Errorf("config: %s", short)
@@ -329,9 +307,7 @@ func TestConfigOutputCanBeReadBack(t *testing.T) {
 			t.Errorf("G%02d is not explained", i)
 		}
 	}
-	if err := os.WriteFile(file, []byte(all), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, all)
 	if code, again, said := program(t.Context(), "config", "--all", "--config", file); code != 0 || again != all {
 		t.Errorf("the printed configuration reads back differently: exit code %d: %s\n%s", code, said, again)
 	}
@@ -345,9 +321,7 @@ func TestConfigOutputCanBeReadBack(t *testing.T) {
 		lists++
 		return line[2:]
 	})
-	if err := os.WriteFile(file, []byte(with), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, with)
 	code, again, said := program(t.Context(), "config", "--all", "--config", file)
 	plain := func(s string) string { return strings.ReplaceAll(s, "# ", "") }
 	if code != 0 || lists < 40 || plain(again) != plain(all) {
@@ -406,10 +380,7 @@ func TestFreshnessOfFailingSiteIsUnknown(t *testing.T) {
 
 // An error of a lookup names no name server that was not asked, such as that of the system.
 func TestUnknownHostWithResolver(t *testing.T) {
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))
 	defer server.Close()
 	go func() {
 		for q := make([]byte, 1500); ; {

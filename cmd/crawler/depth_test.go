@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // The limits of depth follow from a share of what visitors see, for pages of both kinds; with one that a person sets, that is refused. What
@@ -34,9 +35,7 @@ func TestDepthForAShareOfVisits(t *testing.T) {
 		code, out, said := program(t.Context(), append([]string{"config", "--all"}, strings.Fields(args)...)...)
 		if code == 0 {
 			conf := filepath.Join(t.TempDir(), "crawler.conf")
-			if err := os.WriteFile(conf, []byte(out), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Write(t, conf, out)
 			if code, again, said := program(t.Context(), "config", "--all", "--config", conf); code != 0 || again != out {
 				t.Errorf("%s: what config prints cannot be read again: exit code %d: %s", args, code, said)
 			}
@@ -65,9 +64,7 @@ func TestCrawlToTheDepthOfVisitors(t *testing.T) {
 	pages := func(limits ...string) (list []string) {
 		dir := filepath.Join(t.TempDir(), "crawl")
 		args := append([]string{"crawl", site.URL + "/", "--into", dir, "--allow-private", "--wait", "0", "--trap-share", "1", "--max-pages", "500"}, limits...)
-		if code, _, said := program(t.Context(), args...); code != 0 {
-			t.Fatalf("%s: exit code %d: %s", limits, code, said)
-		}
+		succeeds(t, args...)
 		_, out, _ := program(t.Context(), "pages", "--into", dir, "--format", "csv")
 		for line := range strings.Lines(out) {
 			list = append(list, strings.Join(strings.Split(line, ",")[:4], ",")) // URL, state, status, depth

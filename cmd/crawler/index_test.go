@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -20,22 +21,14 @@ func TestIndexBuildMergeSearch(t *testing.T) {
 		"two": {"index.html": `<main>pears, not plums</main>`},
 	} {
 		site := sitetest.NewSite(t, files)
-		if code, _, said := program(t.Context(), append([]string{"crawl", site.Base}, own(in(name))...)...); code != 0 {
-			t.Fatalf("crawl: exit code %d: %s", code, said)
-		}
+		succeeds(t, append([]string{"crawl", site.Base}, own(in(name))...)...)
 		out := in(name + ".index")
-		if code, _, said := program(t.Context(), "index", "build", out, "--into", in(name)); code != 0 {
-			t.Fatalf("build: exit code %d: %s", code, said)
-		}
+		succeeds(t, "index", "build", out, "--into", in(name))
 		indexes = append(indexes, out)
 	}
 	all := in("all.index")
-	if code, _, said := program(t.Context(), append([]string{"index", "merge", all}, indexes...)...); code != 0 {
-		t.Fatalf("merge: exit code %d: %s", code, said)
-	}
-	if code, _, said := program(t.Context(), "index", "merge", all, all, indexes[0]); code != 0 {
-		t.Fatalf("merge onto itself: exit code %d: %s", code, said)
-	}
+	succeeds(t, append([]string{"index", "merge", all}, indexes...)...)
+	succeeds(t, "index", "merge", all, all, indexes[0])
 	for question, want := range map[string][]string{
 		"apples": {"/a.html", "/"}, "Pears": {"/", "/a.html"}, "apples pears": {"/a.html"}, "plums": {"/"}, "cherries": nil, "": nil,
 	} {
@@ -55,13 +48,8 @@ func TestIndexBuildMergeSearch(t *testing.T) {
 	if code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "/a.html") || !strings.Contains(said, "1 of 2 pages") {
 		t.Errorf("search: exit code %d: %s%s", code, out, said)
 	}
-	before, err := os.ReadFile(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(in("bad.index"), before[:len(before)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(all))
+	must.OK(t, os.WriteFile(in("bad.index"), before[:len(before)/2], 0o600))
 	other := bytes.Replace(before, []byte("pples"), []byte("pplez"), 1)
 	if err := os.WriteFile(in("other.index"), other, 0o600); err != nil || bytes.Equal(other, before) {
 		t.Fatal(err)
@@ -94,8 +82,6 @@ func TestIndexBuildMergeSearch(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 	for _, part := range []string{"build", "merge", "search"} {
-		if code, out, _ := program(t.Context(), "index", part, "-h"); code != 0 || !strings.Contains(out, "crawler index "+part) {
-			t.Errorf("help of %s: exit code %d: %s", part, code, out)
-		}
+		ends(t, 0, "crawler index "+part, "index", part, "-h")
 	}
 }

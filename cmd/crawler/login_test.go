@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/warc"
 )
 
@@ -25,7 +26,7 @@ import (
 func archived(t *testing.T, dir string) string {
 	t.Helper()
 	var all bytes.Buffer
-	err := warc.Each(dir, warc.Place{}, func(_ string, r *warc.Reader) error {
+	must.OK(t, warc.Each(dir, warc.Place{}, func(_ string, r *warc.Reader) error {
 		for {
 			rec, err := r.Next()
 			if err == io.EOF {
@@ -38,10 +39,7 @@ func archived(t *testing.T, dir string) string {
 				return err
 			}
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all.String()
 }
 
@@ -93,9 +91,7 @@ func TestPagesBehindALoginStayHere(t *testing.T) {
 	host := strings.TrimPrefix(site.URL, "http://")
 	host = host[:strings.IndexByte(host, ':')]
 	jar := filepath.Join(tmp, "cookies.txt")
-	if err := os.WriteFile(jar, fmt.Appendf(nil, "%[1]s\tFALSE\t/members\tFALSE\t0\tsession\ts3cr3t\n%[1]s\tFALSE\t/\tTRUE\t0\tsecure\t5678\nexample.org\tTRUE\t/\tFALSE\t0\tother\t9\n", host), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(jar, fmt.Appendf(nil, "%[1]s\tFALSE\t/members\tFALSE\t0\tsession\ts3cr3t\n%[1]s\tFALSE\t/\tTRUE\t0\tsecure\t5678\nexample.org\tTRUE\t/\tFALSE\t0\tother\t9\n", host), 0o600))
 	run := func(want int, args ...string) (out, said string) {
 		t.Helper()
 		code, out, said := program(t.Context(), args...)
@@ -191,9 +187,7 @@ func TestRedirectsOfPagesBehindALogin(t *testing.T) {
 	for at, want := range map[string]string{"/members": "/members/moved /new", "/members/minutes": "/new"} {
 		tmp := t.TempDir()
 		dir, jar := filepath.Join(tmp, "crawl"), filepath.Join(tmp, "cookies.txt")
-		if err := os.WriteFile(jar, fmt.Appendf(nil, "127.0.0.1\tFALSE\t%s\tFALSE\t0\tsession\t1\n", at), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(jar, fmt.Appendf(nil, "127.0.0.1\tFALSE\t%s\tFALSE\t0\tsession\t1\n", at), 0o600))
 		args := append([]string{"crawl", site.URL + "/", files.URL + "/new", "--cookies", jar}, own(dir)...)
 		code, _, said := program(t.Context(), args...)
 		if code != 0 || !strings.Contains(said, "redirect is not followed") || strings.Contains(said, "s3cr3t") {
@@ -236,20 +230,12 @@ func TestClientCertificate(t *testing.T) {
 	site.StartTLS()
 	defer site.Close()
 	tmp := t.TempDir()
-	key, err := x509.MarshalPKCS8PrivateKey(site.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(x509.MarshalPKCS8PrivateKey(site.TLS.Certificates[0].PrivateKey))
 	certFile, keyFile := filepath.Join(tmp, "cert.pem"), filepath.Join(tmp, "key.pem") // those of the server will do
 	for name, b := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: site.Certificate().Raw}, keyFile: {Type: "PRIVATE KEY", Bytes: key}} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(b), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, pem.EncodeToMemory(b), 0o600))
 	}
-	u, err := url.Parse(site.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(site.URL))
 	for host, want := range map[string]bool{u.Hostname(): true, "www.example.org": false} {
 		dir := filepath.Join(tmp, host)
 		args := append([]string{"crawl", site.URL + "/", "--patience", "1ns", "--ca", certFile, "--client-cert", certFile, "--client-key", keyFile, "--client-host", host}, own(dir)...)

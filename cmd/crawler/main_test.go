@@ -19,12 +19,26 @@ func program(ctx context.Context, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), errs.String()
 }
 
+// ends expects that the program ends with an exit code, and prints a text: to stdout if it succeeds, else to stderr.
+func ends(t *testing.T, want int, text string, args ...string) {
+	t.Helper()
+	code, out, said := program(t.Context(), args...)
+	if code != want || code == 0 && !strings.Contains(out, text) || code != 0 && !strings.Contains(said, text) {
+		t.Errorf("crawler %q: exit code %d, want %d and %q: %s%s", args, code, want, text, out, said)
+	}
+}
+
+func succeeds(t *testing.T, args ...string) {
+	t.Helper()
+	if code, _, said := program(t.Context(), args...); code != 0 {
+		t.Fatalf("crawler %q: exit code %d: %s", args, code, said)
+	}
+}
+
 func TestFollowAndStatus(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": "home", "a.html": "first"})
 	dir := filepath.Join(t.TempDir(), "mirror")
-	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.Contains(said, "neither a collection nor a copy") {
-		t.Errorf("status without a mirror: exit code %d: %s", code, said)
-	}
+	ends(t, 1, "neither a collection nor a copy", "status", dir)
 	for _, via := range []string{"manifest", "changes", "stream"} {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan int)
@@ -50,9 +64,7 @@ func TestFollowAndStatus(t *testing.T) {
 	if code != 0 || !strings.Contains(out, site.Base) || !strings.Contains(out, "2 offered, 2 stored") || !strings.Contains(out, "source     ") {
 		t.Errorf("status: exit code %d: %s%s", code, out, said)
 	}
-	if code, _, said := program(t.Context(), "crawl", site.Base, "--into", dir, "--allow-private"); code != 2 || !strings.Contains(said, "is a copy made by") {
-		t.Errorf("a crawl into a copy: exit code %d: %s", code, said)
-	}
+	ends(t, 2, "is a copy made by", "crawl", site.Base, "--into", dir, "--allow-private")
 	var s copyStatus
 	if _, out, _ = program(t.Context(), "status", dir, "--json"); json.Unmarshal([]byte(out), &s) != nil || s.Held != 2 || s.Running {
 		t.Errorf("status as JSON: %s", out)
@@ -68,9 +80,7 @@ func TestMisuse(t *testing.T) {
 			t.Errorf("crawler %q: exit code %d, want 2: %s", args, code, said)
 		}
 	}
-	if code, out, _ := program(t.Context(), "follow", "-h"); code != 0 || !strings.Contains(out, "crawler follow https://") {
-		t.Errorf("help: exit code %d: %s", code, out)
-	}
+	ends(t, 0, "crawler follow https://", "follow", "-h")
 	if code, _, said := program(t.Context(), "follow", "not a url", "--into", filepath.Join(t.TempDir(), "m")); code == 0 || said == "" {
 		t.Errorf("an invalid base: exit code %d: %s", code, said)
 	}

@@ -10,14 +10,12 @@ import (
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Every field that an error of crawl.Options can name has an option that is named after it.
 func TestFieldsInErrorsAreOptions(t *testing.T) {
-	source, err := os.ReadFile("../../client/crawl/options_open.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("../../client/crawl/options_open.go"))
 	found := regexp.MustCompile(`(?:field\(|bad\(|number\{|choose\(|name, wait = )"(\w+)"`).FindAllSubmatch(source, -1)
 	if len(found) < 40 {
 		t.Fatalf("%d fields are named", len(found))
@@ -57,23 +55,17 @@ func TestWrongValuesNameTheirOption(t *testing.T) {
 		"--domain a.example --wait 1": "want a duration",
 	} {
 		all := append(strings.Fields("crawl http://127.0.0.1:9/ --allow-private --wait-big 10ms --into "+dir), strings.Fields(args)...)
-		if code, _, said := program(t.Context(), all...); code != 2 || !strings.Contains(said, want) {
-			t.Errorf("%s: exit code %d: %s", args, code, said)
-		}
+		ends(t, 2, want, all...)
 	}
 	sites := filepath.Join(t.TempDir(), "sites.txt")
-	if err := os.WriteFile(sites, []byte("# ours\n\nhttp://bücher.example/ depth=1 # the front\nhttp://127.0.0.1:9/docs/ page=9\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(sites, []byte("# ours\n\nhttp://bücher.example/ depth=1 # the front\nhttp://127.0.0.1:9/docs/ page=9\n"), 0o666))
 	for args, want := range map[string]string{
 		"--sites " + sites:                             sites + `:4: http://127.0.0.1:9/docs/ page=9: "page=9" after a URL: want depth=N, N links from a start page at most, or pages=N, N URLs at most`,
 		"http://127.0.0.1:9/ depth=x":                  `http://127.0.0.1:9/ depth=x: "depth=x" after a URL`,
 		"depth=1 http://127.0.0.1:9/":                  "depth=1: want a URL such as https://www.example.org/",
 		"http://[::1]/ pages=1 http://[::1]/a pages=2": "http://[::1]/a pages=2: http://[::1]/ in the same directory has pages=1",
 	} {
-		if code, _, said := program(t.Context(), append(strings.Fields("crawl --allow-private --into "+dir), strings.Fields(args)...)...); code != 2 || !strings.Contains(said, want) {
-			t.Errorf("%s: exit code %d: %s", args, code, said)
-		}
+		ends(t, 2, want, append(strings.Fields("crawl --allow-private --into "+dir), strings.Fields(args)...)...)
 	}
 	code, _, said := program(t.Context(), "crawl", "--into", dir)
 	if code != 2 || !strings.Contains(said, dir+" is empty: give a URL to begin with in an argument, or in --sites FILE") {

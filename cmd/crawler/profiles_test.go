@@ -10,14 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A profile sets defaults; what a person sets, wherever, wins; and config shows the result.
 func TestProfilesSetDefaults(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "crawler.conf")
-	if err := os.WriteFile(conf, []byte("profile mirror\nstore both\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, conf, "profile mirror\nstore both\n")
 	for _, c := range []struct {
 		args  string
 		lines []string // of config --all
@@ -44,16 +44,10 @@ func TestProfilesSetDefaults(t *testing.T) {
 	}
 	// A copy has what its site offers, and ignores the profile of a file that it shares with crawls; other settings of theirs are not ignored.
 	for text, want := range map[string]string{"profile mirror\nvia nothing\n": "via nothing: want stream", "profile mirror\nwait 1h\n": `unknown option "wait"`} {
-		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if code, _, said := program(t.Context(), "follow", "http://127.0.0.1:9/", "--into", t.TempDir(), "--config", conf); code != 2 || !strings.Contains(said, want) {
-			t.Errorf("follow: exit code %d, no %q: %s", code, want, said)
-		}
+		must.Write(t, conf, text)
+		ends(t, 2, want, "follow", "http://127.0.0.1:9/", "--into", t.TempDir(), "--config", conf)
 	}
-	if code, _, said := program(t.Context(), "crawl", "http://127.0.0.1:9/", "--into", t.TempDir(), "--profile", "hope"); code != 2 || !strings.Contains(said, "--profile hope: want archive, search or mirror") {
-		t.Errorf("exit code %d: %s", code, said)
-	}
+	ends(t, 2, "--profile hope: want archive, search or mirror", "crawl", "http://127.0.0.1:9/", "--into", t.TempDir(), "--profile", "hope")
 }
 
 // With each profile a crawl fetches and stores what the profile is for; requisites are fetched below pages at the limit of depth.
@@ -80,9 +74,7 @@ func TestProfilesCrawl(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), profile)
 		args := []string{"crawl", site.URL + "/", "depth=1", "--profile", profile, "--into", dir, "--allow-private", "--wait", "0"}
-		if code, _, said := program(t.Context(), args...); code != 0 {
-			t.Fatalf("%s: exit code %d: %s", profile, code, said)
-		}
+		succeeds(t, args...)
 		code, out, said := program(t.Context(), "pages", "--state", "held", "--format", "csv", "--into", dir)
 		var got []string
 		for _, m := range regexp.MustCompile(`(?m)`+regexp.QuoteMeta(site.URL)+`([^,\s]*)`).FindAllStringSubmatch(out, -1) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Without a terminal, the log has a line a minute, with an estimate, and none while nothing happens.
@@ -25,9 +26,7 @@ func TestProgressInTheLog(t *testing.T) {
 		}}
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
-		if err := p.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Run(ctx))
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 4 {
 			t.Fatalf("%d lines in an hour of which 200 s had work:\n%s", len(lines), &log)

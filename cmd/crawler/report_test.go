@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -53,9 +54,7 @@ func TestReport(t *testing.T) {
 		"a/index.html": `<html lang=es><a href="../b.html">b</a> <a href="../gone.html">gone</a>`, "b.html": `<html lang=en><a href="/">home</a>`}
 	one := sitetest.NewSite(t, pages)
 	old := filepath.Join(t.TempDir(), "old")
-	if code, _, said := program(t.Context(), append([]string{"crawl", one.Base}, own(old)...)...); code != 0 {
-		t.Fatal(said)
-	}
+	succeeds(t, append([]string{"crawl", one.Base}, own(old)...)...)
 	other := sitetest.NewSite(t, map[string]string{"index.html": `<html lang=en><a href="` + one.Base + `">the other site</a>`})
 	dir := filepath.Join(t.TempDir(), "crawl")
 	left := leftIn(t, t.TempDir())
@@ -128,17 +127,10 @@ func TestReport(t *testing.T) {
 // A collection without pages gives a report that says so; what cannot be reported or written is an error.
 func TestReportFails(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "crawl")
-	col, err := collection.Open(empty, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := col.Close(); err != nil {
-		t.Fatal(err)
-	}
+	col := must.Get(collection.Open(empty, nil))
+	must.OK(t, col.Close())
 	page := filepath.Join(t.TempDir(), "page.html")
-	if code, out, said := program(t.Context(), "report", empty, "--html", page); code != 0 || !strings.Contains(out, "No page is stored.") {
-		t.Errorf("exit code %d: %s%s", code, out, said)
-	}
+	ends(t, 0, "No page is stored.", "report", empty, "--html", page)
 	for _, c := range []struct {
 		code int
 		want string
@@ -171,14 +163,10 @@ func TestReportOfVisits(t *testing.T) {
 	} {
 		fmt.Fprintf(&lines, "%s - - [01/Nov/2026:10:%02d:00 +0000] \"GET %s HTTP/1.1\" 200 1000 \"%s\" \"%s\"\n", l.client, i, l.path, l.referrer, l.agent)
 	}
-	if err := os.WriteFile(log, []byte(lines.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, log, lines.String())
 	site := sitetest.NewSite(t, map[string]string{"index.html": "home"})
 	dir := filepath.Join(t.TempDir(), "crawl")
-	if code, _, said := program(t.Context(), append([]string{"crawl", site.Base}, own(dir)...)...); code != 0 {
-		t.Fatal(said)
-	}
+	succeeds(t, append([]string{"crawl", site.Base}, own(dir)...)...)
 	got := fmt.Sprint(report(t, "--into", dir, "--log", filepath.Join(filepath.Dir(log), "*.log"))["entries"].Rows)
 	if want := "[[0 2 2 2] [1 0 0 1] [2 1 1 1]]"; got != want {
 		t.Errorf("%s, want %s", got, want)

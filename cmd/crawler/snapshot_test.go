@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -22,10 +23,7 @@ func leftIn(t *testing.T, dir string) func() int {
 	t.Setenv("TMPDIR", dir)
 	t.Setenv("TMP", dir) // Windows
 	return func() int {
-		list, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(os.ReadDir(dir))
 		return len(list)
 	}
 }
@@ -81,10 +79,7 @@ func TestSnapshotBesideCrawler(t *testing.T) {
 // If a copy of the state fails, an error says so, and nothing is left.
 func TestSnapshotFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
-	col, err := collection.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	col := must.Get(collection.Open(dir, nil))
 	defer col.Close()
 	temp := t.TempDir()
 	left := leftIn(t, temp)

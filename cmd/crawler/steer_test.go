@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/steer"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -102,9 +103,7 @@ func TestPauseCommands(t *testing.T) {
 	if out := r.status(); strings.Contains(out, "paused") {
 		t.Errorf("status in the end: %s", out)
 	}
-	if code, _, said := program(t.Context(), "pause", "--into", t.TempDir()); code != 1 || !strings.Contains(said, "has no collection") {
-		t.Errorf("pause without a collection: exit code %d: %s", code, said)
-	}
+	ends(t, 1, "has no collection", "pause", "--into", t.TempDir())
 }
 
 func (r *running) status() string {
@@ -146,9 +145,7 @@ func TestSteeringBeforeBatch(t *testing.T) {
 			if args[0] == "pause" {
 				args = append(args, site.Base)
 			}
-			if code, _, said := program(t.Context(), append(args, "--into", dir)...); code != 0 {
-				t.Errorf("%q: exit code %d: %s", args, code, said)
-			}
+			ends(t, 0, "", append(args, "--into", dir)...)
 			close(steered)
 			<-ended
 			for _, r := range site.Requests() {
@@ -177,9 +174,7 @@ func TestRateAndScopeCommands(t *testing.T) {
 		t.Errorf("rate: %q", out)
 	}
 	for _, args := range [][]string{{"rate", "budget"}, {"rate", "budget="}, {"rate", "reject=/a/"}, {"scope", "budget=1"}, {"scope", "/a/"}} {
-		if code, _, said := program(t.Context(), append(args, "--into", dir)...); code != 2 || !strings.Contains(said, "want NAME=VALUE, with NAME one of ") {
-			t.Errorf("%q: exit code %d: %s", args, code, said)
-		}
+		ends(t, 2, "want NAME=VALUE, with NAME one of ", append(args, "--into", dir)...)
 	}
 	t.Setenv("PARLEY_BUDGET", "99") // of a crawler
 	until(t, "the new budget is in force", func() bool { return strings.Contains(r.status(), "for a budget of 7000") })
@@ -204,9 +199,7 @@ func TestRateAndScopeCommands(t *testing.T) {
 	}
 	r.finish()
 	r.says("scope", "domain=elsewhere.example")
-	if code, _, said := program(t.Context(), append([]string{"run", site.Base}, own(dir)...)...); code != 2 || !strings.Contains(said, `changed by "crawler rate" or "crawler scope"`) {
-		t.Errorf("with domains that the options do not suit: exit code %d: %s", code, said)
-	}
+	ends(t, 2, `changed by "crawler rate" or "crawler scope"`, append([]string{"run", site.Base}, own(dir)...)...)
 	r.says("scope", "reject=default", "domain=default")
 	if out := r.says("scope"); out != "nothing is changed\n" {
 		t.Errorf("scope: %q", out)
@@ -234,21 +227,15 @@ func TestPausedCopy(t *testing.T) {
 	}
 	until(t, "the copy is complete", func() bool { return strings.Contains(status(), "1 offered, 1 stored") })
 	for _, args := range [][]string{{"rate", "budget=10"}, {"scope", "reject=/x/"}} {
-		if code, _, said := program(t.Context(), append(args, "--into", dir)...); code != 1 || !strings.Contains(said, "a copy has no rate and no scope") {
-			t.Errorf("%q: exit code %d: %s", args, code, said)
-		}
+		ends(t, 1, "a copy has no rate and no scope", append(args, "--into", dir)...)
 	}
-	if code, _, said := program(t.Context(), "pause", "--into", dir); code != 0 {
-		t.Fatalf("pause: exit code %d: %s", code, said)
-	}
+	succeeds(t, "pause", "--into", dir)
 	if out := status(); !strings.Contains(out, "all sites are paused") {
 		t.Errorf("status: %s", out)
 	}
 	site.Write("a.html", "new")
 	site.Publish()
-	if code, _, said := program(t.Context(), "resume", "--into", dir); code != 0 {
-		t.Fatalf("resume: exit code %d: %s", code, said)
-	}
+	succeeds(t, "resume", "--into", dir)
 	until(t, "the new page is there", func() bool { return strings.Contains(status(), "2 offered, 2 stored") })
 }
 
@@ -299,9 +286,7 @@ func TestAllLinks(t *testing.T) {
 		t.Errorf("the first row is %+v", row)
 	}
 	for _, args := range [][]string{{"links"}, {"links", "--all", site.Base}} {
-		if code, _, said := program(t.Context(), append(args, "--into", dir)...); code != 2 || !strings.Contains(said, "want one URL, or --all") {
-			t.Errorf("%q: exit code %d: %s", args, code, said)
-		}
+		ends(t, 2, "want one URL, or --all", append(args, "--into", dir)...)
 	}
 }
 
@@ -322,17 +307,12 @@ func TestLinksOfADamagedRecord(t *testing.T) {
 	})
 	r.finish()
 	state := filepath.Join(dir, "state.db")
-	text, err := os.ReadFile(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(state))
 	links := []byte{7, 11, 13, 17, 19} // from each to the next
 	if !bytes.Contains(text, links) {
 		t.Fatal("the record of the links is not where this test expects it")
 	}
-	if err := os.WriteFile(state, bytes.ReplaceAll(text, links, []byte{7, 11, 13, 17, 19 | 0x80}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(state, bytes.ReplaceAll(text, links, []byte{7, 11, 13, 17, 19 | 0x80}), 0o600))
 	code, out, said := program(t.Context(), "links", "--all", "--into", dir)
 	if code != 1 || !strings.Contains(said, "1 page") || !strings.Contains(said, site.Base+"z.html") || !strings.Contains(said, "restore the directory from a backup") {
 		t.Errorf("exit code %d: %s", code, said)
@@ -345,9 +325,7 @@ func TestLinksOfADamagedRecord(t *testing.T) {
 	if last := lines[len(lines)-1]; code != 1 || len(lines) != 91 || last != `{"from":"`+site.Base+`z.html","damaged":1}` {
 		t.Errorf("exit code %d, %d lines, the last %s", code, len(lines), last)
 	}
-	if err := os.WriteFile(state, bytes.Repeat([]byte("no database "), 10_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(state, bytes.Repeat([]byte("no database "), 10_000), 0o600))
 	if code, _, said := program(t.Context(), "status", dir); code != 1 || !strings.HasPrefix(said, "crawler status: open collection "+dir+": file is damaged") {
 		t.Errorf("status of a state that is lost: exit code %d: %s", code, said)
 	}
@@ -357,9 +335,7 @@ func TestLinksOfADamagedRecord(t *testing.T) {
 func TestTextsOfSteering(t *testing.T) {
 	s := steer.Steering{}
 	for i := range 25 {
-		if err := s.Pause([]string{fmt.Sprintf("h%02d.example", i)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Pause([]string{fmt.Sprintf("h%02d.example", i)}))
 	}
 	if text := pausedText(&s); !strings.HasPrefix(text, "h00.example, h01.example, ") || !strings.HasSuffix(text, "h19.example, and 5 more are paused") {
 		t.Errorf("paused: %s", text)

@@ -21,6 +21,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -82,14 +83,14 @@ func guardedNginx(t *testing.T, root, doors string) (address string) {
 	machine.Tool(t, "nginx")
 	address = front.FreeAddress()
 	users := filepath.Join(root, "..", "users")
-	must(t, os.WriteFile(users, []byte("anna:{PLAIN}secret\n"), 0o644))
+	must.Write(t, users, "anna:{PLAIN}secret\n")
 	key := "location = /open/key.html { return 403; }"
 	user := ""
 	if os.Getuid() == 0 { // its workers run as nobody and cannot read files that only root can read
 		user, key = "user nobody nogroup;\n", ""
-		must(t, os.Chmod(filepath.Join(root, "open/key.html"), 0o600))
+		must.OK(t, os.Chmod(filepath.Join(root, "open/key.html"), 0o600))
 		for _, d := range []string{root, filepath.Join(root, ".."), filepath.Join(root, "../..")} { // no further: what follows is not the test's
-			must(t, os.Chmod(d, 0o755))
+			must.OK(t, os.Chmod(d, 0o755))
 		}
 	}
 	machine.Nginx(t, address, user, fmt.Sprintf(`include /etc/nginx/mime.types;
@@ -99,13 +100,6 @@ location /staff/ { auth_basic staff; auth_basic_user_file %[3]s; }
 location ~ ^/(robots\.rdf$|parley/|\.well-known/parley$) { proxy_pass http://%[5]s; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }
 }`, address, root, users, key, doors))
 	return address
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // startGuarded starts the notifier beside a web server.
@@ -149,12 +143,12 @@ func (g *guarded) start(args ...string) {
 func (g *guarded) write(name, text string) {
 	g.Helper()
 	path := filepath.Join(g.root, filepath.FromSlash(name))
-	must(g.T, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.OK(g.T, os.MkdirAll(filepath.Dir(path), 0o755))
 	mode := os.FileMode(0o644)
 	if st, err := os.Stat(path); err == nil {
 		mode = st.Mode().Perm()
 	}
-	must(g.T, os.WriteFile(path, []byte(text), mode))
+	must.OK(g.T, os.WriteFile(path, []byte(text), mode))
 }
 
 // door fetches a door of the notifier.
@@ -185,8 +179,7 @@ func (g *guarded) everything(after string) string {
 	for _, as := range []string{"meta", "page", "delta"} {
 		text := g.door("parley/changes?as=" + as + "&after=" + after)
 		all.WriteString(text)
-		m, err := protocol.ParseMessage([]byte(text))
-		must(g.T, err)
+		m := must.Get(protocol.ParseMessage([]byte(text)))
 		for _, b := range m.Bodies {
 			all.Write(b.Bytes)
 			if b.Coding == protocol.CodingDelta {
@@ -208,17 +201,14 @@ func (g *guarded) everything(after string) string {
 
 func (g *guarded) plainBatch(method, path, body string) string {
 	g.Helper()
-	r, err := http.NewRequest(method, g.doors+path, strings.NewReader(body))
-	must(g.T, err)
+	r := must.Get(http.NewRequest(method, g.doors+path, strings.NewReader(body)))
 	r.Header.Set("Accept-Encoding", "identity, gzip;q=0")
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := http.DefaultClient.Do(r)
-	must(g.T, err)
+	resp := must.Get(http.DefaultClient.Do(r))
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	must(g.T, err)
+	b := must.Get(io.ReadAll(resp.Body))
 	if resp.StatusCode != 200 {
 		g.Fatalf("%s: %d: %s", path, resp.StatusCode, b)
 	}
@@ -310,26 +300,22 @@ func TestContentNeedsEvidence(t *testing.T) {
 // forms returns the notifier's own status of its forms.
 func (g *guarded) forms() (s deliveryStatus) {
 	g.Helper()
-	must(g.T, server.Ask(g.Context(), g.state, "GET", "/forms", &s))
+	must.OK(g.T, server.Ask(g.Context(), g.state, "GET", "/forms", &s))
 	return s
 }
 
 // unzipped returns the contents of all files in an archive, decompressed.
 func unzipped(t *testing.T, archive string) string {
 	t.Helper()
-	z, err := zip.NewReader(strings.NewReader(archive), int64(len(archive)))
-	must(t, err)
+	z := must.Get(zip.NewReader(strings.NewReader(archive), int64(len(archive))))
 	var all strings.Builder
 	for _, f := range z.File {
 		var in io.Reader
-		in, err := f.Open()
-		must(t, err)
+		in = must.Get(f.Open())
 		if strings.HasSuffix(f.Name, ".gz") {
-			in, err = gzip.NewReader(in)
-			must(t, err)
+			in = must.Get(gzip.NewReader(in))
 		}
-		_, err = io.Copy(&all, in)
-		must(t, err)
+		must.Get(io.Copy(&all, in))
 	}
 	return all.String()
 }
@@ -437,7 +423,7 @@ func TestStatusReportsLostRobots(t *testing.T) {
 		code, said := status()
 		return !strings.Contains(g.door("robots.rdf"), "open/n1.html") && code == 0 && !strings.Contains(said, "robots.txt")
 	})
-	must(t, os.Remove(filepath.Join(g.root, "robots.txt")))
+	must.OK(t, os.Remove(filepath.Join(g.root, "robots.txt")))
 	until(t, func() bool { code, said := status(); return code == 1 && strings.Contains(said, "restore it") })
 	g.write("robots.txt", rules)
 	until(t, func() bool { code, _ := status(); return code == 0 })

@@ -21,6 +21,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -46,19 +47,8 @@ func startSidecar(t *testing.T, files map[string]string, args ...string) *sideca
 	for name, text := range files {
 		s.write(name, text)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	var said bytes.Buffer
-	go func() {
-		ended <- command.Main(ctx, notifier, append([]string{"--docroot", s.root, "--base", s.base, "--state", s.state, "--listen", listen,
-			"--admin", s.admin, "--no-self-check", "--grace", "0", "--log-level", "warn"}, args...), nil, io.Discard, &said)
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("exit code %d after stop: %s", code, said.String())
-		}
-	})
+	ended, said := s.run(append([]string{"--docroot", s.root, "--base", s.base, "--state", s.state, "--listen", listen,
+		"--admin", s.admin, "--grace", "0"}, args...)...)
 	until(t, func() bool {
 		select {
 		case code := <-ended:
@@ -73,15 +63,26 @@ func startSidecar(t *testing.T, files map[string]string, args ...string) *sideca
 	return s
 }
 
+// run runs the notifier until the test ends. Once it has ended, its exit code can be read, and what it has logged.
+func (s *sidecar) run(args ...string) (ended chan int, said *bytes.Buffer) {
+	ctx, stop := context.WithCancel(s.Context())
+	ended, said = make(chan int, 1), new(bytes.Buffer)
+	go func() {
+		ended <- command.Main(ctx, notifier, append(args, "--no-self-check", "--log-level", "warn"), nil, io.Discard, said)
+	}()
+	s.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 || s.Failed() {
+			s.Errorf("exit code %d after stop: %s", code, said.String())
+		}
+	})
+	return ended, said
+}
+
 func (s *sidecar) write(name, text string) {
 	s.Helper()
 	path := filepath.Join(s.root, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		s.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		s.Fatal(err)
-	}
+	must.Write(s, path, text)
 }
 
 func (s *sidecar) found() (d protocol.Discovery) {
@@ -115,23 +116,8 @@ func (s *sidecar) status() string {
 
 func ask(t *testing.T, method, url, body string, header ...string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
+	resp, b := must.Fetch(t, method, url, body, header...)
+	return resp.StatusCode, b
 }
 
 // text returns a page of some length that ends with the given text.
@@ -157,19 +143,8 @@ func TestFetchedPagesAreDelivered(t *testing.T) {
 	s.write("list", web.URL+"/a.html\n")
 	listen := front.FreeAddress()
 	s.base = "http://" + listen + "/" // the doors, beside the web server
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	var said strings.Builder
-	go func() {
-		ended <- command.Main(ctx, notifier, []string{"--urls", filepath.Join(s.dir, "list"), "--base", web.URL + "/", "--state", s.state, "--listen", listen, "--fetch",
-			"--fetch-rate", "1000", "--recheck", "1s", "--look-every", "200ms", "--versions", "1MB", "--no-self-check", "--grace", "0", "--log-level", "warn"}, nil, io.Discard, &said)
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("exit code %d after stop: %s", code, said.String())
-		}
-	})
+	s.run("--urls", filepath.Join(s.dir, "list"), "--base", web.URL+"/", "--state", s.state, "--listen", listen, "--fetch",
+		"--fetch-rate", "1000", "--recheck", "1s", "--look-every", "200ms", "--versions", "1MB", "--grace", "0")
 	until(t, func() bool { code, _ := get(s.base + ".well-known/parley"); return code == 200 })
 	until(t, func() bool { _, text := get(s.base + "robots.rdf"); return strings.Contains(text, "sha-256") })
 	start := s.found().Head
@@ -196,20 +171,8 @@ func TestCallerRulesApplyToURLLists(t *testing.T) {
 	s.write("callers", "NiceBot "+nice+"\nEvilBot "+evil+"\n")
 	listen := front.FreeAddress()
 	s.base = "http://" + listen + "/"
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	var said strings.Builder
-	go func() {
-		ended <- command.Main(ctx, notifier, []string{"--urls", filepath.Join(s.dir, "list"), "--base", web.URL + "/", "--state", s.state, "--listen", listen,
-			"--robots", filepath.Join(s.dir, "robots.txt"), "--callers", filepath.Join(s.dir, "callers"), "--look-every", "200ms", "--no-self-check",
-			"--log-level", "warn"}, nil, io.Discard, &said)
-	}()
-	t.Cleanup(func() {
-		stop()
-		if code := <-ended; code != 0 || t.Failed() {
-			t.Errorf("exit code %d after stop: %s", code, said.String())
-		}
-	})
+	s.run("--urls", filepath.Join(s.dir, "list"), "--base", web.URL+"/", "--state", s.state, "--listen", listen,
+		"--robots", filepath.Join(s.dir, "robots.txt"), "--callers", filepath.Join(s.dir, "callers"), "--look-every", "200ms")
 	until(t, func() bool { _, text := get(s.base + "robots.rdf"); return strings.Contains(text, "/a.html") })
 	start := s.found().Head
 	s.write("list", web.URL+"/a.html\n"+web.URL+"/news/b.html\n"+web.URL+"/c.html\n")
@@ -228,9 +191,7 @@ func TestCallersFileIsReloaded(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	const nice, evil = "0123456789abcdefnice", "0123456789abcdefevil"
 	write := func(text string) {
-		if err := os.WriteFile(callers, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, callers, text)
 	}
 	write("EvilBot " + evil + "\n")
 	s := startSidecar(t, map[string]string{"a.html": text("a")}, "--callers", callers)
@@ -252,9 +213,7 @@ func TestCallersFileIsReloaded(t *testing.T) {
 func TestPresetHigh(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
 	const nice, other = "0123456789abcdefnice", "0123456789abcdefother"
-	if err := os.WriteFile(callers, []byte("# ours\nNiceBot "+nice+" agents\nOtherBot "+other+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, callers, "# ours\nNiceBot "+nice+" agents\nOtherBot "+other+"\n")
 	pages := map[string]string{"robots.txt": "User-agent: *\nDisallow: /hidden/\nUser-agent: OtherBot\nDisallow: /news/\nDisallow: /hidden/\n",
 		"hidden/x.html": text("x")}
 	for i := range 20 {
@@ -293,15 +252,9 @@ func TestPresetHigh(t *testing.T) {
 		host, path string
 		status     int
 	}{{"", "news/5.html", 200}, {"wrong.example.net", "news/5.html", 308}, {"wrong.example.net", "robots.rdf", 308}, {"wrong.example.net", protocol.DiscoveryPath, 200}} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", s.base+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.base+c.path, nil))
 		req.Host = c.host
-		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultTransport.RoundTrip(req))
 		resp.Body.Close()
 		if to := resp.Header.Get("Location"); resp.StatusCode != c.status || c.status == 308 && to != s.base+c.path {
 			t.Errorf("%s of %q: %s to %q, want %d", c.path, c.host, resp.Status, to, c.status)
@@ -417,13 +370,9 @@ func TestPresets(t *testing.T) {
 func TestInvalidFormOptions(t *testing.T) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "docroot")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(root, 0o755))
 	for name, text := range map[string]string{"callers": "NiceBot short\n", "docroot/callers": "NiceBot 0123456789abcdef\n", "list": "a\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(dir, name), text)
 	}
 	for _, c := range []struct {
 		args string
@@ -459,10 +408,7 @@ func TestInvalidFormOptions(t *testing.T) {
 
 // Every option named in the manual of the forms exists.
 func TestManualOptionsExist(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/schemes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	manual := must.Get(os.ReadFile("../../docs/schemes.md"))
 	var help strings.Builder
 	if code := command.Main(t.Context(), notifier, []string{"--help-all"}, nil, &help, io.Discard); code != 0 {
 		t.Fatalf("-h: %d", code)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
@@ -25,8 +26,7 @@ import (
 // startNATS starts a NATS server.
 func startNATS(t *testing.T) *natsserver.Server {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true})
-	must(t, err)
+	s := must.Get(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true}))
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(time.Minute) {
@@ -92,7 +92,7 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	})
 	begin = g.cursor()
 	g.closed.Store(true)
-	must(t, server.Ask(t.Context(), g.state, "POST", "/recheck", new(any)))
+	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/recheck", new(any)))
 	until(t, func() bool { return !has("Edited just now.") && !has("One of many.") })
 	if g.cursor() != begin {
 		t.Error("a person must decide, and yet something is told")
@@ -101,7 +101,7 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	until(t, func() bool { return has("Edited just now.") && has("One of many.") })
 
 	g.write("robots.txt", "User-agent: *\nDisallow: /open/a.html\n")
-	must(t, server.Ask(t.Context(), g.state, "POST", "/look", new(any)))
+	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/look", new(any)))
 	if said := batch(door); strings.Contains(said, "Edited just now.") || !strings.Contains(said, "One of many.") {
 		t.Errorf("the scan that found a new rule is over, and the door delivers\n%s", said)
 	}
@@ -131,7 +131,7 @@ func TestStatusOfADoorElsewhere(t *testing.T) {
 	}
 	until(t, func() bool { code, _ := get("http://" + listen + "/robots.rdf"); return code == http.StatusOK })
 	var head server.Status
-	must(t, server.Ask(t.Context(), here, "GET", "/status", &head))
+	must.OK(t, server.Ask(t.Context(), here, "GET", "/status", &head))
 	var code int
 	var said, wrong string
 	until(t, func() bool {
@@ -161,7 +161,7 @@ func TestStatusOfADoorElsewhere(t *testing.T) {
 	}
 	_, said, _ = status(door, "--json")
 	var says struct{ Log logHealth }
-	must(t, json.Unmarshal([]byte(said), &says))
+	must.OK(t, json.Unmarshal([]byte(said), &says))
 	if says.Log.Role != "door" || says.Log.Here != head.Head || says.Log.Away == "" || says.Log.NoContents == "" {
 		t.Errorf("%+v", says.Log)
 	}

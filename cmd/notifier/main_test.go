@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // TestStatusMetricsAndHealth runs a notifier and inspects it as an admin can: status, metrics and health.
@@ -19,12 +20,7 @@ func TestStatusMetricsAndHealth(t *testing.T) {
 	dir := t.TempDir()
 	root, state := filepath.Join(dir, "public"), filepath.Join(dir, "state")
 	for _, name := range []string{"a.html", "b.html"} {
-		if err := os.MkdirAll(root, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(root, name), name)
 	}
 	const base = "http://127.0.0.1:9/" // nothing listens there, so the self-check has something to report
 	statusOf := func(want int) string {
@@ -59,9 +55,7 @@ func TestStatusMetricsAndHealth(t *testing.T) {
 	}
 
 	// A docroot that has vanished is not reported as deletions, nor as healthy.
-	if err := os.Rename(root, root+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(root, root+".away"))
 	until(t, func() bool {
 		code, _ := get("http://" + admin + "/healthz")
 		return code == http.StatusServiceUnavailable

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -14,9 +15,7 @@ import (
 // else works as usual.
 func TestUnusableDirectoriesDisableForms(t *testing.T) {
 	callers := filepath.Join(t.TempDir(), "callers")
-	if err := os.WriteFile(callers, []byte("NiceBot 0123456789abcdefnice agents\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, callers, "NiceBot 0123456789abcdefnice agents\n")
 	s := startSidecar(t, map[string]string{"index.html": text("one"), "../state.archive": "x", "../state.agents": "x", "../state.versions": "x"},
 		"--preset", "high", "--trust-docroot", "--callers", callers)
 	for _, name := range []string{"archive", "agents", "versions"} {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
@@ -66,11 +67,8 @@ func TestSitePage(t *testing.T) {
 	}
 
 	start := s.head()
-	conn, err := wsconn.Dial(t.Context(), s.base+"parley/stream?after="+start.String(), http.Header{"User-Agent": {"<b>NiceBot</b>" + strings.Repeat("x", 10_000)}}, nil,
-		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(wsconn.Dial(t.Context(), s.base+"parley/stream?after="+start.String(), http.Header{"User-Agent": {"<b>NiceBot</b>" + strings.Repeat("x", 10_000)}}, nil,
+		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage}))
 	defer conn.Close(1000, "")
 	s.shows("a listener", "&lt;b&gt;NiceBot&lt;/b&gt;xxx")
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -123,17 +121,13 @@ func TestSitePage(t *testing.T) {
 	s.press("look")
 	seen = s.robots()
 	away := s.root + "-away"
-	if err := os.Rename(s.root, away); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(s.root, away))
 	for task, seen := range map[string]string{"robots-now": seen, "accept-deletions": "0"} {
 		if code, answer := s.press(task, "sure", "yes", "seen", seen); code != 409 || strings.Contains(answer, "look again") {
 			t.Errorf("%s without a docroot: %d: %s", task, code, answer)
 		}
 	}
-	if err := os.Rename(away, s.root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(away, s.root))
 	if s.press("look"); s.robots() != seen {
 		t.Errorf("robots.txt after that: %q, not %q", s.robots(), seen)
 	}
@@ -143,9 +137,7 @@ func TestSitePage(t *testing.T) {
 
 	// Most pages vanish. The button wants a confirmation, by somebody who has seen how many there are.
 	for i := 15; i < 40; i++ {
-		if err := os.Remove(filepath.Join(s.root, fmt.Sprintf("p/%d.html", i))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(s.root, fmt.Sprintf("p/%d.html", i))))
 	}
 	s.shows("a mass disappearance", "25 pages are missing: if they were deleted on purpose")
 	s.shows("the missing pages", "<summary>Missing pages, the first 20</summary><ul><li><bdi>/p/15.html</bdi></li>")
@@ -162,9 +154,7 @@ func TestSitePage(t *testing.T) {
 			t.Errorf("accept deletions with %q: %d: %s", tt.fields, code, answer)
 		}
 	}
-	if err := os.Remove(filepath.Join(s.root, "p/14.html")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(s.root, "p/14.html")))
 	if code, answer := s.press("accept-deletions", "sure", "yes", "seen", "25"); code != 409 || !strings.Contains(answer, "it is about 26 pages now") {
 		t.Errorf("accept deletions just after another one: %d: %s", code, answer)
 	}
@@ -195,15 +185,9 @@ func TestSitePage(t *testing.T) {
 			t.Errorf("a POST with %q: %d", header, code)
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.admin+"/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), "GET", "http://"+s.admin+"/", nil))
 	r.Host = "evil.example"
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))
 	resp.Body.Close()
 	if resp.StatusCode != 403 {
 		t.Errorf("with another Host: %d", resp.StatusCode)
@@ -237,9 +221,7 @@ func TestSitePageWithToken(t *testing.T) {
 	dir := t.TempDir()
 	const token = "0123456789abcdef"
 	for name, text := range map[string]string{"tokens": "# admins\n" + token + "\n", "access.log": accessLog(40)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(dir, name), text)
 	}
 	s := startSidecar(t, map[string]string{"a.html": text("a")}, "--admin-token", filepath.Join(dir, "tokens"), "--access-log", filepath.Join(dir, "access.log"))
 	admin := "http://" + s.admin
@@ -257,10 +239,7 @@ func TestSitePageWithToken(t *testing.T) {
 	if code, _ := ask(t, "POST", admin+"/api/look", "", "Authorization", "Bearer "+token+"0"); code != 401 {
 		t.Errorf("with a wrong token: %d", code)
 	}
-	resp, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(login(t, admin, token))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get((&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(login(t, admin, token)))
 	resp.Body.Close()
 	if resp.StatusCode != 303 || len(resp.Cookies()) != 1 {
 		t.Fatalf("login: %d, %v", resp.StatusCode, resp.Header)
@@ -274,10 +253,7 @@ func TestSitePageWithToken(t *testing.T) {
 
 func login(t *testing.T, admin, token string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", admin+"/login", strings.NewReader("token="+token))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), "POST", admin+"/login", strings.NewReader("token="+token)))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Origin", admin)
 	return r
@@ -338,10 +314,7 @@ func TestCallbacksAreNotShown(t *testing.T) {
 			t.Fatalf("%s: %d %s", callback, w.Code, w.Body)
 		}
 	}
-	told, err := (&senders{hub: hub}).status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	told := must.Get((&senders{hub: hub}).status())
 	text, err := json.Marshal(told)
 	if err != nil || strings.Contains(string(text), "secret") || !strings.Contains(string(text), `"callback":"https://c.example"`) || !strings.Contains(string(text), `"callback":"http://c.example:8080"`) {
 		t.Errorf("%v: %s", err, text)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -26,9 +27,7 @@ func TestAnnouncedSite(t *testing.T) {
 	file := func(name, text string) string {
 		t.Helper()
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, text)
 		return name
 	}
 	listen := front.FreeAddress()
@@ -111,10 +110,7 @@ func TestAnnouncedSite(t *testing.T) {
 		b, _ := os.ReadFile(sitemap)
 		return bytes.Contains(b, []byte("<loc>"+base+"a</loc>")) && !bytes.Contains(b, []byte("private"))
 	})
-	resp, err := http.Get(base + "robots.rdf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(base + "robots.rdf"))
 	resp.Body.Close()
 	if link := resp.Header.Get("Link"); !strings.Contains(link, `<`+base+`parley/hub>; rel="hub"`) {
 		t.Errorf("the manifest's Link is %q", link)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // rdfgen sends no requests to the web server unless told to; then pages that the server refuses are left out,
@@ -29,10 +31,7 @@ func TestRefusedPagesAreLeftOutOfManifest(t *testing.T) {
 	said := func(more ...string) string {
 		t.Helper()
 		d.run(0, append(append(d.published(), "--base", web.URL), more...)...)
-		b, err := os.ReadFile(filepath.Join(d.root, "robots.rdf"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(d.root, "robots.rdf")))
 		list, _, _ := strings.Cut(string(b), "Tombstone")
 		return list
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 const shopPages = 24
@@ -390,9 +391,7 @@ func TestCheckOfAFirstDescription(t *testing.T) {
 	write := func(name, text string, at time.Time) {
 		t.Helper()
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, at, at)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, at, at)))
 	}
 	write("robots.txt", "User-agent: *\nDisallow:\nSitemap: "+srv.URL+"/sitemap.xml\n", copied)
 	for i := range 12 {
@@ -401,11 +400,7 @@ func TestCheckOfAFirstDescription(t *testing.T) {
 	s := &shop{T: t}
 	state := filepath.Join(t.TempDir(), "state")
 	for _, want := range []string{"lastmod-alike", ""} {
-		var out, errs strings.Builder
-		args := []string{"--docroot", root, "--base", srv.URL + "/", "--sitemap", sitemap, "--state", state, "--out", filepath.Join(t.TempDir(), "robots.rdf")}
-		if code := command.Main(t.Context(), rdfgen, args, nil, &out, &errs); code != 0 {
-			t.Fatalf("rdfgen: exit code %d, %s", code, errs.String())
-		}
+		ran(t, rdfgen, 0, "--docroot", root, "--base", srv.URL+"/", "--sitemap", sitemap, "--state", state, "--out", filepath.Join(t.TempDir(), "robots.rdf"))
 		r, code := s.check(srv.URL + "/sitemap.xml")
 		if got := strings.Join(names(r), " "); code != 0 || got != want || r.Entries != 12 {
 			t.Errorf("exit code %d, found %q in %d entries, want %q", code, got, r.Entries, want)
@@ -420,9 +415,7 @@ func TestCheckLocalFile(t *testing.T) {
 	write := func(name string, body []byte) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, body, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, body, 0o644))
 		return path
 	}
 	// Nothing is fetched, and the file name does not give the format.

@@ -17,20 +17,18 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server"
 )
 
 // doctor runs rdfgen doctor on a site that cron publishes, and returns its checks.
 func (d *desk) doctor(code int, base string, flags ...string) []diagnosis {
 	d.t.Helper()
-	var out, errs strings.Builder
 	args := append([]string{"doctor", "--docroot", d.root, "--base", base, "--json", "--hurry", "10ms"}, append(d.published(), flags...)...)
-	if got := command.Main(d.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
-		d.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
-	}
+	out, _ := ran(d.t, rdfgen, code, args...)
 	var found struct{ Checks []diagnosis }
-	if err := json.Unmarshal([]byte(out.String()), &found); err != nil {
-		d.t.Fatalf("%v: %s", err, out.String())
+	if err := json.Unmarshal([]byte(out), &found); err != nil {
+		d.t.Fatalf("%v: %s", err, out)
 	}
 	return found.Checks
 }
@@ -66,14 +64,9 @@ func TestDoctorOfASiteUnderCron(t *testing.T) {
 	if list := d.doctor(0, base); !says(list, "notifier", note, "none is running") || !says(list, "robots.rdf", fine, "is current") || !says(list, "pages", fine, "2 of 2 pages") {
 		t.Errorf("under cron: %+v", list)
 	}
-	was, err := os.Stat(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := must.Get(os.Stat(state))
 	long := time.Now().Add(-2 * time.Hour)
-	if err := os.Chtimes(state, long, long); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chtimes(state, long, long))
 	if list := d.doctor(1, base); !says(list, "scans", fault, "the site was scanned 2h") {
 		t.Errorf("without cron: %+v", list)
 	}
@@ -86,9 +79,7 @@ func TestDoctorOfASiteUnderCron(t *testing.T) {
 	if list := d.doctor(1, base, "--docroot", filepath.Join(d.dir, "empty")); !says(list, "docroot", fault, "no such file") {
 		t.Errorf("another docroot: %+v", list)
 	}
-	if err := os.Remove(filepath.Join(d.root, "robots.rdf")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(d.root, "robots.rdf")))
 	if list := d.doctor(0, base, "--out", ""); !says(list, "robots.rdf", note, "none is published") {
 		t.Errorf("a site with a sitemap only: %+v", list)
 	}
@@ -127,9 +118,7 @@ func TestDoctorLooksTwice(t *testing.T) {
 // Typing errors in the file that notifier and rdfgen read are found by doctor too.
 func TestDoctorReadsTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "parley.conf")
-	if err := os.WriteFile(file, []byte("base http://127.0.0.1:1/\nadmin 127.0.0.1:8640\ndry-run\nsitmap x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, "base http://127.0.0.1:1/\nadmin 127.0.0.1:8640\ndry-run\nsitmap x\n")
 	var out, errs strings.Builder
 	if code := command.Main(t.Context(), rdfgen, []string{"doctor", "--config", file}, nil, &out, &errs); code != 2 || !strings.Contains(errs.String(), `parley.conf:4: unknown option "sitmap"`) {
 		t.Errorf("exit code %d: %s", code, errs.String())
@@ -143,10 +132,7 @@ func TestDoctorOfAProcessThatHangs(t *testing.T) {
 	const base = "http://127.0.0.1:1/"
 	d.run(0, append(d.published(), "--base", base)...)
 	state := filepath.Join(d.dir, "state")
-	journal, err := server.OpenJournal(t.Context(), state, server.JournalOptions{Base: base})
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal := must.Get(server.OpenJournal(t.Context(), state, server.JournalOptions{Base: base}))
 	defer journal.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	var hung sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -43,9 +44,7 @@ func (d *desk) openToNobody() {
 func (d *desk) chmod(mode os.FileMode, names ...string) {
 	d.t.Helper()
 	for _, name := range names {
-		if err := os.Chmod(filepath.Join(d.root, name), mode); err != nil {
-			d.t.Fatal(err)
-		}
+		must.OK(d.t, os.Chmod(filepath.Join(d.root, name), mode))
 	}
 }
 
@@ -54,9 +53,7 @@ func (d *desk) chmod(mode os.FileMode, names ...string) {
 func TestUnreadableIsNamedAndStays(t *testing.T) {
 	names := []string{"a.html", "closed/b.html", "closed/deep/c.html", "it's/d.html", "we[i]rd*/e.html"}
 	d := newDesk(t, append(names, "home.html", "open/f.html", "open/g.html")...)
-	if err := os.Symlink("closed/b.html", filepath.Join(d.root, "index.html")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("closed/b.html", filepath.Join(d.root, "index.html")))
 	d.openToNobody()
 	d.runAsNobody(0, d.published()...)
 	// A file, a directory with another one in it, names that have a meaning in patterns, and a link into the directory.
@@ -83,9 +80,7 @@ func TestUnreadableIsNamedAndStays(t *testing.T) {
 			}
 		}
 		var found inventory.Report
-		if err := json.Unmarshal([]byte(out), &found); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(out), &found))
 		if found.Unread != 5 || found.Unreadable["closed/"] != "permission denied" || found.Withdrawn > 0 ||
 			i == 0 != (found.Changed == 1) || i == 0 != (found.Held == 1) || i == 1 != (found.Gone == 1) || found.HeldNow != found.Held {
 			t.Errorf("run %d found %+v", i, found)

@@ -3,13 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // twoBuilds writes two builds of a site of 40 pages. All have a version, in the
@@ -31,38 +30,18 @@ func twoBuilds(t *testing.T) (monday, tuesday string) {
 			if n%5 == 0 {
 				name = strings.TrimSuffix(name, "l")
 			}
-			writeBuilt(t, name, page)
+			must.Write(t, name, page)
 		}
-		writeBuilt(t, filepath.Join(dir, build.name, "same.html"), "<p>Nothing changes here.")
-		writeBuilt(t, filepath.Join(dir, build.name, "script.js"), "var version = '"+build.version+"'")
-		writeBuilt(t, filepath.Join(dir, build.name, fmt.Sprintf("only-%d.html", i)), build.version)
+		must.Write(t, filepath.Join(dir, build.name, "same.html"), "<p>Nothing changes here.")
+		must.Write(t, filepath.Join(dir, build.name, "script.js"), "var version = '"+build.version+"'")
+		must.Write(t, filepath.Join(dir, build.name, fmt.Sprintf("only-%d.html", i)), build.version)
 	}
 	return filepath.Join(dir, "monday"), filepath.Join(dir, "tuesday")
 }
 
-func writeBuilt(t *testing.T, name, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// runLearn runs rdfgen learn and checks its exit code.
-func runLearn(t *testing.T, code int, args ...string) (stdout, stderr string) {
-	t.Helper()
-	var out, errs strings.Builder
-	if got := command.Main(t.Context(), learnCommand, args, nil, &out, &errs); got != code {
-		t.Errorf("learn %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
-	}
-	return out.String(), errs.String()
-}
-
 func TestLearnProposesMasks(t *testing.T) {
 	monday, tuesday := twoBuilds(t)
-	out, said := runLearn(t, 0, monday, tuesday)
+	out, said := ran(t, learnCommand, 0, monday, tuesday)
 	const want = `# on 40 of 40 changed pages, "Page 0 of 6.1.187-1" -> "Page 0 of 6.1.190-1"
 mask ^Page \d+ of \d+(\.\d+)*([-+~_.]?[a-z]{0,8}\d+)*$
 # on 20 of 40 changed pages, "Last updated 2025-03-03 09:10 UTC" -> "Last updated 2025-03-04 10:11 UTC"
@@ -77,8 +56,8 @@ mask ^Last updated \d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|UTC|GMT|[
 
 	// The output is a configuration file: with it, only the edits remain.
 	conf := filepath.Join(t.TempDir(), "parley.conf")
-	writeBuilt(t, conf, "docroot /srv/www\n"+out)
-	out, said = runLearn(t, 0, monday, tuesday, "--config", conf)
+	must.Write(t, conf, "docroot /srv/www\n"+out)
+	out, said = ran(t, learnCommand, 0, monday, tuesday, "--config", conf)
 	if out != "" || !strings.Contains(said, "and 2 in main text.") || !strings.Contains(said, "No mask is proposed") {
 		t.Errorf("with the masks: output\n%s%s", out, said)
 	}
@@ -86,7 +65,7 @@ mask ^Last updated \d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?(Z|UTC|GMT|[
 
 func TestLearnJSON(t *testing.T) {
 	monday, tuesday := twoBuilds(t)
-	out, said := runLearn(t, 0, tuesday, monday, "--json", "--min-share", "0.6", "--mask", `^Last updated .*`)
+	out, said := ran(t, learnCommand, 0, tuesday, monday, "--json", "--min-share", "0.6", "--mask", `^Last updated .*`)
 	var found learned
 	if err := json.Unmarshal([]byte(out), &found); err != nil || said != "" {
 		t.Fatalf("%v\n%s%s", err, out, said)
@@ -98,7 +77,7 @@ func TestLearnJSON(t *testing.T) {
 	if _, err := maintext.ParseMasks([]string{found.Masks[0].Pattern}); err != nil {
 		t.Error(err)
 	}
-	out, _ = runLearn(t, 0, monday, monday, "--json")
+	out, _ = ran(t, learnCommand, 0, monday, monday, "--json")
 	if err := json.Unmarshal([]byte(out), &found); err != nil || found.Changed != 0 || found.Masks == nil || len(found.Masks) != 0 {
 		t.Errorf("of one build twice: %v\n%s", err, out)
 	}
@@ -118,11 +97,11 @@ func TestLearnMisuse(t *testing.T) {
 		{1, []string{filepath.Join(monday, "missing"), tuesday}, "missing"},
 		{1, []string{t.TempDir(), tuesday}, "two builds of one site"},
 	} {
-		if _, said := runLearn(t, c.code, c.args...); !strings.Contains(said, c.want) {
+		if _, said := ran(t, learnCommand, c.code, c.args...); !strings.Contains(said, c.want) {
 			t.Errorf("learn %q said %q, not %q", c.args, said, c.want)
 		}
 	}
-	if out, _ := runLearn(t, 0, "-h"); !strings.Contains(out, ">> parley.conf") || !strings.Contains(out, "--min-share SHARE") {
+	if out, _ := ran(t, learnCommand, 0, "-h"); !strings.Contains(out, ">> parley.conf") || !strings.Contains(out, "--min-share SHARE") {
 		t.Errorf("help:\n%s", out)
 	}
 }

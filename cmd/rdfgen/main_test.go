@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -31,23 +32,23 @@ func newDesk(t *testing.T, pages ...string) *desk {
 func (d *desk) write(page, content string) {
 	d.t.Helper()
 	name := filepath.Join(d.root, page)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		d.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Write(d.t, name, content)
 }
 
-// run runs rdfgen and checks its exit code.
-func (d *desk) run(code int, flags ...string) (stdout, stderr string) {
-	d.t.Helper()
+// ran runs a command and checks its exit code.
+func ran(t *testing.T, what func() *command.Command, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
 	var out, errs strings.Builder
-	args := append([]string{"--docroot", d.root, "--base", "https://Example.org"}, flags...)
-	if got := command.Main(d.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
-		d.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", flags, got, code, out.String(), errs.String())
+	if got := command.Main(t.Context(), what, args, nil, &out, &errs); got != code {
+		t.Errorf("%q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
 	}
 	return out.String(), errs.String()
+}
+
+// run runs rdfgen on the docroot.
+func (d *desk) run(code int, flags ...string) (stdout, stderr string) {
+	d.t.Helper()
+	return ran(d.t, rdfgen, code, append([]string{"--docroot", d.root, "--base", "https://Example.org"}, flags...)...)
 }
 
 func (d *desk) published() []string {
@@ -65,10 +66,7 @@ func TestMaxPages(t *testing.T) {
 		t.Errorf("stdout %q, stderr %q", out, said)
 	}
 	d.run(0, most("2", d.published()...)...)
-	was, err := os.ReadFile(d.path("public/robots.rdf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := must.Get(os.ReadFile(d.path("public/robots.rdf")))
 	d.write("c.html", "the page that is too many")
 	for range 2 {
 		d.run(1, most("2", d.published()...)...)
@@ -139,17 +137,11 @@ func TestDryRun(t *testing.T) {
 func TestUnchangedSitePrintsNothing(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
 	d.run(0, d.published()...)
-	before, err := os.Stat(filepath.Join(d.root, "robots.rdf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.Stat(filepath.Join(d.root, "robots.rdf")))
 	if out, said := d.run(0, d.published()...); out+said != "" {
 		t.Errorf("output %q", out+said)
 	}
-	after, err := os.Stat(filepath.Join(d.root, "robots.rdf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(os.Stat(filepath.Join(d.root, "robots.rdf")))
 	if !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
 		t.Error("the manifest of an unchanged site was rewritten")
 	}
@@ -162,15 +154,11 @@ func TestUnchangedSitePrintsNothing(t *testing.T) {
 func TestDeletionsWaitForTheNextRun(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html", "c.html")
 	d.run(0, d.published()...)
-	if err := os.Remove(filepath.Join(d.root, "a.html")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(d.root, "a.html")))
 	var found inventory.Report
 	for _, want := range []inventory.Report{{Held: 1, HeldNow: 1}, {Gone: 1}} {
 		out, _ := d.run(0, append(d.published(), "--json")...)
-		if err := json.Unmarshal([]byte(out), &found); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(out), &found))
 		if found.Held != want.Held || found.HeldNow != want.HeldNow || found.Gone != want.Gone {
 			t.Errorf("found %+v, want %+v", found, want)
 		}
@@ -181,9 +169,7 @@ func TestMassDisappearanceNeedsConfirmation(t *testing.T) {
 	d := newDesk(t, "a.html", "b.html")
 	d.run(0, d.published()...)
 	for _, p := range []string{"a.html", "b.html"} {
-		if err := os.Remove(filepath.Join(d.root, p)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(d.root, p)))
 	}
 	for range 3 {
 		if _, said := d.run(1, d.published()...); !strings.Contains(said, "2 pages are missing") || !strings.Contains(said, "--accept-deletions") {
@@ -208,9 +194,7 @@ func TestDocrootWithoutPages(t *testing.T) {
 	}
 	d.write("a.html", "a")
 	d.run(0, d.published()...)
-	if err := os.Remove(filepath.Join(d.root, "a.html")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(d.root, "a.html")))
 	d.run(0, append(d.published(), "--accept-deletions")...)
 	if out, said := d.run(0, d.published()...); out+said != "" {
 		t.Errorf("when all pages were deleted: %q", out+said)
@@ -244,9 +228,7 @@ func TestMisuse(t *testing.T) {
 func TestOptionsFromFileAndEnvironment(t *testing.T) {
 	d := newDesk(t, "a.html", "notes.txt", "b.html")
 	conf := filepath.Join(d.dir, "rdfgen.conf")
-	if err := os.WriteFile(conf, []byte("include *.txt\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, conf, "include *.txt\n")
 	t.Setenv("PARLEY_EXCLUDE", "b.*")
 	out, _ := d.run(0, "--dry-run", "--config", conf)
 	for _, want := range []string{"publish  https://example.org/notes.txt\n", `leave out "b.html": excluded`} {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A site moves to another host: with its state, every output follows, a hook is told that any page may have changed, and a canonical
@@ -14,15 +16,11 @@ func TestMovedSite(t *testing.T) {
 	const own = `<link rel="canonical" href="https://example.org/a.html"><p>The page a`
 	d.write("a.html", own)
 	t.Setenv("STATE_DIRECTORY", d.path("lib"))
-	if err := os.WriteFile(d.path("hook"), []byte("#!/bin/sh\ncat >/dev/null\necho $PARLEY_HOOK_KIND $PARLEY_HOOK_BASE >>"+d.path("hooked")+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(d.path("hook"), []byte("#!/bin/sh\ncat >/dev/null\necho $PARLEY_HOOK_KIND $PARLEY_HOOK_BASE >>"+d.path("hooked")+"\n"), 0o755))
 	options := []string{"--out", d.path("public/robots.rdf"), "--sitemap", d.path("public/sitemap.xml"), "--atom", d.path("public/news.atom"),
 		"--nginx-include", d.path("gone.conf"), "--on-change", d.path("hook")}
 	d.run(0, options...)
-	if err := os.Remove(d.path("public/gone.html")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(d.path("public/gone.html")))
 	d.run(0, options...)
 	d.run(0, options...)
 	d.has("gone.conf", `location = "/gone.html" { return 410; }`)
@@ -35,9 +33,7 @@ func TestMovedSite(t *testing.T) {
 	if _, said := d.run(1, moved...); !strings.Contains(said, "mv "+old+" "+next) {
 		t.Errorf("without a state of the new host it says %q", said)
 	}
-	if err := os.Rename(old, next); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(old, next))
 	for range 2 {
 		if out, said := d.run(0, moved...); out+said != "" {
 			t.Errorf("it prints %q, %q", out, said)
@@ -75,10 +71,7 @@ func TestMovedSite(t *testing.T) {
 // modified returns the dates of a manifest's items, in order.
 func modified(t *testing.T, file string) (dates string) {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))
 	_, items, _ := strings.Cut(string(b), "<item ")
 	for line := range strings.Lines(items) {
 		if strings.Contains(line, "<dc:date>") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -40,9 +41,7 @@ func TestEachOutputWorksAlone(t *testing.T) {
 		{"--nginx-include", "gone.conf", "#"},
 	} {
 		d := newDesk(t, "a.html")
-		if err := os.MkdirAll(filepath.Dir(d.path(c.file)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(d.path(c.file)), 0o755))
 		if out, said := d.run(0, "--state", d.path("state"), c.option, d.path(c.file)); out != "" || said != "" {
 			t.Errorf("%s: stdout %q, stderr %q", c.option, out, said)
 		}
@@ -134,9 +133,7 @@ func TestEnginesAreNotifiedAfterLostState(t *testing.T) {
 	flags := append(d.published(), "--indexnow", engine.URL)
 	d.run(0, flags...)
 	d.write("a.html", "the page changed")
-	if err := os.Remove(d.path("state")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(d.path("state")))
 	d.run(0, flags...)
 	if asked.Load() != 1 {
 		t.Errorf("the engine got %d requests", asked.Load())
@@ -233,18 +230,13 @@ func TestSitesMustNotShareOutputs(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", d.path("lib"))
 	config := func(text string) string {
 		name := d.path("parley.conf")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, text)
 		return name
 	}
 	run := func(code int, file string) string {
 		t.Helper()
-		var out, errs strings.Builder
-		if got := command.Main(t.Context(), rdfgen, []string{"--config", file}, nil, &out, &errs); got != code {
-			t.Errorf("exit code %d, want %d: %s", got, code, errs.String())
-		}
-		return errs.String()
+		_, errs := ran(t, rdfgen, code, "--config", file)
+		return errs
 	}
 	both := "docroot " + d.root + "\n[one]\nbase https://one.example/\nsitemap " + d.path("one.xml") + "\n[two]\nbase https://two.example/\nsitemap "
 	if said := run(command.Misuse, config(both+d.path("one.xml"))); !strings.Contains(said, "[one] and [two] both have") {
@@ -267,10 +259,7 @@ func TestUnknownEngineDoesNotStopPublishing(t *testing.T) {
 		if _, said := d.run(1, flags...); !strings.Contains(said, "altavista") {
 			t.Errorf("stderr %q", said)
 		}
-		b, err := os.ReadFile(d.path("public/a.html"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(d.path("public/a.html")))
 		d.has("public/robots.rdf", protocol.Sum(b).String())
 	}
 }

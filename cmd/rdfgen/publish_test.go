@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -94,8 +95,7 @@ func (h *hosting) build(name string, age time.Duration, pages map[string]string)
 	at := time.Now().Add(-age)
 	for page, text := range pages {
 		file := filepath.Join(dir, page)
-		h.must(os.MkdirAll(filepath.Dir(file), 0o755))
-		h.must(os.WriteFile(file, []byte(text), 0o644))
+		must.Write(h, file, text)
 		h.must(os.Chtimes(file, at, at))
 	}
 	return dir
@@ -146,8 +146,7 @@ var located = regexp.MustCompile(`<loc>([^<]*)</loc>\s*<lastmod>([^<]*)</lastmod
 // dates returns the dates in a build's sitemap.
 func (h *hosting) dates(dir string) map[string]string {
 	h.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "sitemap.xml"))
-	h.must(err)
+	text := must.Get(os.ReadFile(filepath.Join(dir, "sitemap.xml")))
 	dates := map[string]string{}
 	for _, m := range located.FindAllStringSubmatch(string(text), -1) {
 		dates[strings.TrimPrefix(m[1], h.web.URL)] = m[2]
@@ -452,7 +451,7 @@ func TestPublishSection(t *testing.T) {
 	h := newHosting(t)
 	dir := h.build("build", time.Hour, somePages(3))
 	conf := filepath.Join(h.dir, "parley.conf")
-	h.must(os.WriteFile(conf, []byte("[www]\nexclude p/01.html\n[other]\n"), 0o644))
+	must.Write(h, conf, "[www]\nexclude p/01.html\n[other]\n")
 	if said := h.publish(2, dir, "--config", conf); !strings.Contains(said, "--site") {
 		t.Errorf("said %s", said)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/report"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
@@ -37,18 +38,12 @@ func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	var old bytes.Buffer
 	w := coding.NewGzip(&old)
-	if _, err := w.Write([]byte(asked("05", "66.249.66.1", "/a.html", "Googlebot/2.1") + asked("05", "192.0.2.7", "/a.html", "Mozilla/5.0 (X11)"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write([]byte(asked("05", "66.249.66.1", "/a.html", "Googlebot/2.1") + asked("05", "192.0.2.7", "/a.html", "Mozilla/5.0 (X11)"))))
+	must.OK(t, w.Close())
 	today := asked("06", "66.249.66.1", "/a.html", "Googlebot/2.1") + asked("07", "192.0.2.9", "/a.html", "Googlebot/2.1") + "what is this?\n"
 	ranges := `{"prefixes":[{"ipv4Prefix":"66.249.64.0/19"}]}`
 	for name, text := range map[string]string{"access.log": today, "access.log.1.gz": old.String(), "googlebot.json": ranges} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(dir, name), text)
 	}
 	logs := filepath.Join(dir, "access.log*")
 	out, said := reported(t, 0, "", "--log", logs)
@@ -71,9 +66,7 @@ func TestReport(t *testing.T) {
 
 	var r report.Report
 	out, said = reported(t, 0, "", "--log", logs, "--json", "--ranges", "Googlebot,elsebot="+filepath.Join(dir, "googlebot.json"), "--since", "2026-10-05T14:03:10+02:00")
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &r))
 	if r.Total.Requests != 2 || r.Log.Outside != 2 || len(r.Crawlers) != 2 || r.Crawlers[0].Claim != report.False || r.Crawlers[1].Claim != report.Verified {
 		t.Errorf("%s", out)
 	}
@@ -154,23 +147,17 @@ func TestReportSaysWhatToDoFirst(t *testing.T) {
 	manifest := filepath.Join(dir, "robots.rdf")
 	write := func(file, path string, whole *protocol.Whole) []byte {
 		var b bytes.Buffer
-		if err := protocol.WriteManifest(&b, protocol.Manifest{URL: "https://www.example.org/robots.rdf", Base: "https://www.example.org/", Items: 1, Whole: whole}, func(yield func(protocol.Item, error) bool) {
+		must.OK(t, protocol.WriteManifest(&b, protocol.Manifest{URL: "https://www.example.org/robots.rdf", Base: "https://www.example.org/", Items: 1, Whole: whole}, func(yield func(protocol.Item, error) bool) {
 			yield(protocol.Item{URL: "https://www.example.org" + path, Modified: time.Unix(1e9, 0)}, nil)
-		}, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		}, nil))
+		must.OK(t, os.WriteFile(file, b.Bytes(), 0o600))
 		return b.Bytes()
 	}
 	for i, path := range []string{"/lists/1", "/lists/1?sort=1", "/lists/1?sort=1"} {
 		if i < 2 {
 			write(manifest, path, nil)
 		} else { // in a part
-			if err := os.Mkdir(manifest+".parts", 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Mkdir(manifest+".parts", 0o700))
 			b := write(manifest+".parts/1.rdf", path, nil)
 			write(manifest, "/lists/1", &protocol.Whole{Cursor: protocol.Cursor{Epoch: "e"}, Items: 1,
 				Parts: []protocol.Part{{URL: "https://www.example.org/robots.rdf.parts/1.rdf", Items: 1, Length: int64(len(b)), Digest: protocol.Sum(b)}}})
@@ -185,9 +172,7 @@ func TestReportSaysWhatToDoFirst(t *testing.T) {
 func TestReportMisuse(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "access.log")
-	if err := os.WriteFile(log, []byte(asked("05", "192.0.2.7", "/", "x")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, log, asked("05", "192.0.2.7", "/", "x"))
 	for _, c := range []struct {
 		code int
 		args []string

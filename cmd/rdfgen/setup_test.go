@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A machineRoot is a directory with the files that setup reads and writes.
@@ -35,8 +35,7 @@ func (m *machineRoot) must(err error) {
 func (m *machineRoot) write(path, text string) {
 	m.t.Helper()
 	path = filepath.Join(m.dir, path)
-	m.must(os.MkdirAll(filepath.Dir(path), 0o755))
-	m.must(os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", m.dir)), 0o644))
+	must.Write(m.t, path, strings.ReplaceAll(text, "DIR", m.dir))
 }
 
 // read returns a file, with the name of the directory replaced; empty if there is none.
@@ -50,15 +49,12 @@ func (m *machineRoot) read(path string) string {
 
 func (m *machineRoot) setup(code int, docroot, base string, flags ...string) string {
 	m.t.Helper()
-	var out, errs strings.Builder
 	args := append([]string{"setup", "--root", m.dir, "--base", base, "--yes"}, flags...)
 	if docroot != "" {
 		args = append(args, "--docroot", filepath.Join(m.dir, docroot))
 	}
-	if got := command.Main(m.t.Context(), rdfgen, args, nil, &out, &errs); got != code {
-		m.t.Errorf("rdfgen %q: exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
-	}
-	return strings.ReplaceAll(out.String()+errs.String(), m.dir, "DIR")
+	out, errs := ran(m.t, rdfgen, code, args...)
+	return strings.ReplaceAll(out+errs, m.dir, "DIR")
 }
 
 func TestSetupWritesParleyConf(t *testing.T) {

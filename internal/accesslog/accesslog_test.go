@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // shown writes an entry on a line, for comparison.
@@ -149,26 +150,17 @@ func write(t *testing.T, name, text string) string {
 		b.WriteString(text)
 	}
 	if w != nil {
-		if _, err := io.WriteString(w, text); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(w, text))
+		must.OK(t, w.Close())
 	}
-	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, b.Bytes(), 0o600))
 	return name
 }
 
 // read returns the paths in the order of the entries.
 func read(t *testing.T, stdin io.Reader, patterns ...string) (paths string, files *accesslog.Files) {
 	t.Helper()
-	files, err := accesslog.Open(patterns, stdin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files = must.Get(accesslog.Open(patterns, stdin))
 	defer files.Close()
 	for e := files.Next(); e != nil; e = files.Next() {
 		paths += string(e.Target)
@@ -193,13 +185,8 @@ func TestRotatedFilesAreReadInOrder(t *testing.T) {
 	if got != want || len(files.Files()) != 6 {
 		t.Errorf("%d files: %s", len(files.Files()), got)
 	}
-	stdin, err := os.ReadFile(dir + "/access.log.2.zst")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(dir + "/access.log.2.zst"); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(os.ReadFile(dir + "/access.log.2.zst"))
+	must.OK(t, os.Remove(dir+"/access.log.2.zst"))
 	if got, files := read(t, bytes.NewReader(stdin), "-", dir+"/access.log*"); got != want || files.Size() != -1 {
 		t.Errorf("with standard input: %s", got)
 	}
@@ -230,10 +217,7 @@ func TestCompressedCopyIsReadOnce(t *testing.T) {
 	whole := write(t, dir+"/access.log.1", text)
 	write(t, dir+"/access.log.1.gz", text[:len(text)*3/4]) // not finished
 	write(t, dir+"/access.log.2.gz", strings.ReplaceAll(text, "05/Oct", "04/Oct"))
-	files, err := accesslog.Open([]string{dir + "/*"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(accesslog.Open([]string{dir + "/*"}, nil))
 	defer files.Close()
 	progress, n := int64(0), 0
 	files.Progress = func(n int64) { progress += n }
@@ -288,21 +272,14 @@ func TestBrokenLinesAreCounted(t *testing.T) {
 		text += line(i%3600, fmt.Sprint(i*7919%3000, i*104729%3000))
 	}
 	name := write(t, dir+"/c.gz", text)
-	z, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, z[:len(z)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(os.ReadFile(name))
+	must.OK(t, os.WriteFile(name, z[:len(z)/2], 0o600))
 	write(t, dir+"/d.gz", line(3599, "last"))
 	got, files = read(t, nil, dir+"/?.gz")
 	if f := files.Files()[0]; f.Err == nil || f.Entries < 500 || !strings.HasSuffix(got, "/last") {
 		t.Errorf("%d entries, %v", f.Entries, f.Err)
 	}
-	if err := os.WriteFile(name, z[:5], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, z[:5], 0o600))
 	if got, files = read(t, nil, dir+"/?.gz"); got != "/last" || files.Files()[0].Err == nil {
 		t.Errorf("a header cut short: %s, %v", got, files.Files()[0].Err)
 	}
@@ -356,10 +333,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("\x1f\x8b\x08\x00"))
 	f.Add([]byte("\x28\xb5\x2f\xfd\x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		files, err := accesslog.Open([]string{"-"}, bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(accesslog.Open([]string{"-"}, bytes.NewReader(text)))
 		defer files.Close()
 		n := int64(0)
 		for files.Next() != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/parleyweb/parley/internal/digits"
 )
 
 //go:embed layout.html
@@ -71,15 +73,7 @@ func ago(t time.Time) template.HTML {
 
 // count formats any integer.
 func count(n any) string {
-	s := fmt.Sprint(n)
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return sign + s
+	return digits.Group(fmt.Sprint(n), "\u202f")
 }
 
 // Many formats an integer with its noun: "1 page", "2 pages".

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/admin"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A desk is a page with two sections, on a server that is reached in memory.
@@ -101,10 +102,7 @@ type event struct {
 
 func (d *desk) view(after string) *viewer {
 	v := &viewer{conn: d.dial(after), events: make(chan event, 1000)}
-	resp, err := http.ReadResponse(bufio.NewReader(v.conn), nil)
-	if err != nil {
-		d.Fatal(err)
-	}
+	resp := must.Get(http.ReadResponse(bufio.NewReader(v.conn), nil))
 	v.status = resp.StatusCode
 	go func() {
 		defer close(v.events)
@@ -338,9 +336,7 @@ func TestFormats(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	tmpl := template.Must(admin.Templates().Parse(`{{count .N}} {{count -1234567}} {{count 999}} {{bytes .B}} {{percent 0.1234}} {{percent -1.0}} {{ago .T}} {{ago .Z}} {{at .T}} {{at .Z}} {{many 1 "page" "pages"}} {{many .N "page" "pages"}}`))
 	var b strings.Builder
-	if err := tmpl.Execute(&b, map[string]any{"N": uint64(1234), "B": int64(1500), "T": at, "Z": time.Time{}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tmpl.Execute(&b, map[string]any{"N": uint64(1234), "B": int64(1500), "T": at, "Z": time.Time{}}))
 	const want = "1\u202f234 -1\u202f234\u202f567 999 1.5 kB 12.3 % unknown <time datetime=\"2026-01-02T02:04:05Z\">2026-01-02 02:04 UTC</time> never 2026-01-02 02:04 UTC never 1 page 1\u202f234 pages"
 	if b.String() != want {
 		t.Errorf("got  %s\nwant %s", b.String(), want)

@@ -23,6 +23,7 @@ import (
 	"github.com/parleyweb/parley/internal/anysite"
 	"github.com/parleyweb/parley/internal/anysite/judge"
 	"github.com/parleyweb/parley/internal/anysite/record"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // atOnce is the number of concurrent worlds: they mostly wait.
@@ -37,10 +38,7 @@ func newRunner(t *testing.T) *anysite.Runner {
 			t.Fatalf("build the programs: %v\n%s", err, out)
 		}
 	}
-	tables, err := anysite.ReadTables(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := must.Get(anysite.ReadTables(dir))
 	return &anysite.Runner{Programs: dir, Tables: tables}
 }
 
@@ -208,10 +206,7 @@ func TestRejudgeStoredRecordings(t *testing.T) {
 	if dir == "" {
 		t.Skip("PARLEY_ANYSITE_JUDGE names no directory of recordings")
 	}
-	names, err := filepath.Glob(filepath.Join(dir, "*.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob(filepath.Join(dir, "*.json.gz")))
 	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {

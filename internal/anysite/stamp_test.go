@@ -17,28 +17,21 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // issued returns a certificate for a server of the test.
 func issued(t *testing.T) []tls.Certificate {
-	ca, err := newCertificates(filepath.Join(t.TempDir(), "ca.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := ca.of("127.0.0.1", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := must.Get(newCertificates(filepath.Join(t.TempDir(), "ca.pem")))
+	c := must.Get(ca.of("127.0.0.1", false))
 	return []tls.Certificate{c}
 }
 
 // Three requests of one HTTP/2 connection are waiting when the tap reads: for each the tap knows the interval
 // in which it arrived, and for the last the moment, in whatever order their handlers start.
 func TestRequestsInOneReadKeepTheirTimes(t *testing.T) {
-	ln, err := listenStamped("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(listenStamped("127.0.0.1:0"))
 	defer ln.Close()
 	ln.tls = &tls.Config{Certificates: issued(t), NextProtos: []string{"h2"}}
 
@@ -74,15 +67,10 @@ func TestRequestsInOneReadKeepTheirTimes(t *testing.T) {
 			return nil
 		}()
 	}()
-	nc, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := must.Get(ln.Accept())
 	defer nc.Close()
 	c := nc.(*openedConn)
-	if err := c.Conn.(*tls.Conn).Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Conn.(*tls.Conn).Handshake())
 	if err := <-shaken; err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +78,7 @@ func TestRequestsInOneReadKeepTheirTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for len(c.waiting) < len(paths) {
-		if _, err := c.Read(make([]byte, 100)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Read(make([]byte, 100)))
 	}
 	read := time.Now() // a busy system may deliver what was sent only after the sender went on
 	for i, path := range []string{paths[1], paths[0], paths[2]} {
@@ -115,10 +101,7 @@ func TestRequestOfClosedConnectionKeepsItsTime(t *testing.T) {
 		early  bool // the server has read the request before the connection ends
 	}{{"read with the end", false, false}, {"read before the end", false, true}, {"over TLS", true, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			ln, err := listenStamped("127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			ln := must.Get(listenStamped("127.0.0.1:0"))
 			if c.secure {
 				ln.tls = &tls.Config{Certificates: issued(t)}
 			}
@@ -134,16 +117,11 @@ func TestRequestOfClosedConnectionKeepsItsTime(t *testing.T) {
 			if c.early {
 				serve()
 			}
-			conn, err := net.Dial("tcp", ln.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(net.Dial("tcp", ln.Addr().String()))
 			if c.secure {
 				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 			}
-			if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conn.Write([]byte("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")))
 			sent := time.Now()
 			if c.early {
 				<-started

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A reader during concurrent writes finds one of the texts, whole.
@@ -20,9 +21,7 @@ func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	texts := []string{strings.Repeat("a", 100_000), strings.Repeat("b", 50_000)}
-	if err := atomicfile.Write(path, texts[0], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, atomicfile.Write(path, texts[0], 0o644))
 	var writers sync.WaitGroup
 	for _, text := range texts {
 		writers.Go(func() {
@@ -59,9 +58,7 @@ func TestWriteFails(t *testing.T) {
 		t.Error("written into a directory that is not there")
 	}
 	full := filepath.Join(dir, "dir")
-	if err := os.MkdirAll(filepath.Join(full, "in"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(full, "in"), 0o755))
 	if err := atomicfile.Write(full, "x", 0o644); err == nil {
 		t.Error("a directory was replaced")
 	}
@@ -74,24 +71,18 @@ func TestWriteFails(t *testing.T) {
 func TestRewrite(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
-	if err := os.WriteFile(path, []byte("a"), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("a"), 0o640))
 	if err := os.Symlink("file", link); err != nil {
 		t.Skip(err)
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(path, 1, 2); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(path, 1, 2))
 	}
 	was, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := atomicfile.Rewrite(link, "b"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, atomicfile.Rewrite(link, "b"))
 	b, err := os.ReadFile(path)
 	st, err2 := os.Lstat(path)
 	if err != nil || err2 != nil || string(b) != "b" || st.Mode() != was.Mode() || owner(st) != owner(was) {

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // filled makes a file with something in it, and returns its path.
@@ -29,9 +30,7 @@ func filled(t *testing.T) string {
 		}
 		return err
 	})
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, f.Close()))
 	return path
 }
 
@@ -54,10 +53,7 @@ func TestOpenFileIsLocked(t *testing.T) {
 // A file that was cut, overwritten or filled with something else is an error, and neither
 // a panic nor a hang; closed afterwards, it can be opened by others.
 func TestDamagedFiles(t *testing.T) {
-	whole, err := os.ReadFile(filled(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(filled(t)))
 	read := func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 			return b.ForEach(func(k, v []byte) error { return nil })
@@ -71,9 +67,7 @@ func TestDamagedFiles(t *testing.T) {
 		"zeroed pages":      func(b []byte) []byte { clear(b[2*page:]); return b },
 	} {
 		path := filepath.Join(t.TempDir(), "a.db")
-		if err := os.WriteFile(path, damage(bytes.Clone(whole)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, damage(bytes.Clone(whole)), 0o600))
 		f, err := boltfile.Open(path, boltfile.Options{})
 		if err == nil {
 			err = boltfile.RecoverDamage(func() error {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 	"github.com/parleyweb/parley/internal/browse"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -38,19 +38,10 @@ func visitsOf(t testing.TB, text string) *browse.Visits {
 	for i := range 9 {
 		text = line(-9000+i, "198.51.100.1", fmt.Sprintf("/p%d", i), "/p"+fmt.Sprint(i+1), safari) + text
 	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	files, err := accesslog.Open([]string{name}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, name, text)
+	files := must.Get(accesslog.Open([]string{name}, nil))
 	defer files.Close()
-	v, err := browse.ReadLog(context.Background(), files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(browse.ReadLog(context.Background(), files))
 }
 
 // Each rule of Castillo 2004, section 5.3, and what else decides where sessions begin and end, on a log that a person can read: what
@@ -153,17 +144,11 @@ func TestEntryPagesByDirectory(t *testing.T) {
 // then by time, but for two of a robot that shows itself days later. Most sessions are of one page, more than in the paper, and few go deep.
 func TestSessionsOfARealLog(t *testing.T) {
 	open := func() *accesslog.Files {
-		files, err := accesslog.Open([]string{machine.Data(t, "logs", "semicomplete-2015-05.access.log.zst")}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(accesslog.Open([]string{machine.Data(t, "logs", "semicomplete-2015-05.access.log.zst")}, nil))
 		t.Cleanup(func() { files.Close() })
 		return files
 	}
-	l, err := browse.ReadLog(t.Context(), open())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(browse.ReadLog(t.Context(), open()))
 	type request struct {
 		addr, agent, page, referrer string
 		at                          int64

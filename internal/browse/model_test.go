@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/browse"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func near(t *testing.T, what string, got, want, within float64) {
@@ -19,11 +20,7 @@ func near(t *testing.T, what string, got, want, within float64) {
 
 func forecast(t *testing.T, m *browse.Model) *browse.Forecast {
 	t.Helper()
-	f, err := m.Forecast()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return must.Get(m.Forecast())
 }
 
 // Castillo's table 5.1, with 3.33 in place of 3.34. Each session ends by a return to level 0, so that its length is one by the share of
@@ -101,10 +98,7 @@ func TestWalk(t *testing.T) {
 // The depths at which 90 % of the views are covered. Section 5.2.4 says otherwise of some.
 func TestStopDepth(t *testing.T) {
 	for text, want := range map[string]int{"0.4": 2, ".5": 3, "B:0.6": 4, "C:0.4": 3, "c: 0.5": 5, "C:0.6": 7, "A:0.4": 5, "B:0.1": 0, "B:0": 0, "C:0.63": 7, "B:0.79": 9} {
-		m, err := browse.ParseModel(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(browse.ParseModel(text))
 		if k, err := m.StopDepth(.9); k != want || err != nil {
 			t.Errorf("%s: depth %d, want %d: %v", text, k, want, err)
 		}

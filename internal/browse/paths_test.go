@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/browse"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // recorded writes files of Wikispeedia's form.
@@ -20,19 +21,14 @@ func recorded(t testing.TB, links string, paths ...string) string {
 	for i, p := range paths {
 		text += fmt.Sprintf("%x\t1297054935\t166\t%s\tNULL\n", i, p)
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "links.tsv"), []byte(links), 0o600), os.WriteFile(filepath.Join(dir, "paths_finished.tsv"), []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(filepath.Join(dir, "links.tsv"), []byte(links), 0o600), os.WriteFile(filepath.Join(dir, "paths_finished.tsv"), []byte(text), 0o600)))
 	return dir
 }
 
 // A page is one level below the least deep of the pages before it that link to it, as of its first view; a back click is a view.
 func TestLevelsOfPaths(t *testing.T) {
 	links := "a\tb\r\nb\tc\nc\td\na\td\nd\te\nc\ta\n"
-	v, err := browse.Paths(t.Context(), recorded(t, links, "a", "a;b;c;d;e", "a;b;c;<;<;d;<", "b;c;a;d", "x;y;x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(browse.Paths(t.Context(), recorded(t, links, "a", "a;b;c;d;e", "a;b;c;<;<;d;<", "b;c;a;d", "x;y;x")))
 	// Levels: 0 | 0 1 2 1 2: a links to d | 0 1 2 1 0 1 0 | 0 1 2 2: c links to d | 0 1 0: unlisted links
 	want := []browse.Actions{{Next: 5, Jump: 3}, {Next: 4, Back: 3}, {Back: 2, Stay: 1, Jump: 2}}
 	if v.Sessions != 5 || v.Views != 20 || v.Single != 1 || v.Depths != 9-2 || len(v.Levels) != 3 {
@@ -69,19 +65,14 @@ func TestDamagedPaths(t *testing.T) {
 
 func onlyLinks(t *testing.T) string {
 	dir := recorded(t, "a\tb\n", "a")
-	if err := os.Remove(filepath.Join(dir, "paths_finished.tsv")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(dir, "paths_finished.tsv")))
 	return dir
 }
 
 // 24,875 games that people did not finish. The fits are of the cumulative shares of all levels; no model with one q has length and depth,
 // but that of the actions by level has both.
 func TestWikispeedia(t *testing.T) {
-	v, err := browse.Paths(t.Context(), machine.Data(t, "graphs", "wikispeedia"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(browse.Paths(t.Context(), machine.Data(t, "graphs", "wikispeedia")))
 	if v.Sessions != 24_875 {
 		t.Errorf("%d sessions", v.Sessions)
 	}
@@ -96,10 +87,7 @@ func TestWikispeedia(t *testing.T) {
 	near(t, "depth by level", best.Depth, v.Depth(), .01)
 	off := func(x, y float64) float64 { return max(x-y, y-x) }
 	for name, q := range map[string]float64{"A": .4098, "B": .6943, "C": .5242} {
-		fit, err := browse.FitTo(name, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fit := must.Get(browse.FitTo(name, v))
 		near(t, "q of "+name, fit.Model.Q, q, .0002)
 		f := forecast(t, fit.Model)
 		if !(off(best.Length, v.Length()) < off(f.Length, v.Length())/10 && off(best.Depth, v.Depth()) < off(f.Depth, v.Depth())/10) {

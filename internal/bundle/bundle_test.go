@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
@@ -77,9 +78,7 @@ func writeIn(t testing.TB, c bundle.Coding, list []bundle.Page) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 
@@ -180,10 +179,7 @@ func cut(t *testing.T, c bundle.Coding) {
 
 // stream builds a stream by hand.
 func stream(t testing.TB, drafts ...*warc.Draft) []byte {
-	press, err := warc.NewPress("gzip")
-	if err != nil {
-		t.Fatal(err)
-	}
+	press := must.Get(warc.NewPress("gzip"))
 	var b []byte
 	for i, d := range drafts {
 		d.Name, d.Date = protocol.Sum([]byte{byte(i)}), start
@@ -281,9 +277,7 @@ func TestBundleFromStartOfEpoch(t *testing.T) {
 	var b bytes.Buffer
 	w := bundle.NewWriter(&b, bundle.Head{To: cursor(0), Changes: 1}, bundle.Gzip)
 	c := protocol.Change{Op: protocol.Create, Item: protocol.Item{URL: urlA, Length: 1, Digest: protocol.Sum([]byte("a"))}}
-	if err := errors.Join(add(w, bundle.Gzip, &c, []byte("a")), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(add(w, bundle.Gzip, &c, []byte("a")), w.Close()))
 	if head, got, _, err := read(&b, bundle.Limits{}); err != nil || len(got) != 1 || string(got[0].Body) != "a" || !head.From.IsZero() || head.To != cursor(0) {
 		t.Errorf("%+v: %+v, %v", head, got, err)
 	}
@@ -293,9 +287,7 @@ func TestBundleFromStartOfEpoch(t *testing.T) {
 func TestIncompleteBundleIsAnError(t *testing.T) {
 	list := pages()
 	w := bundle.NewWriter(io.Discard, bundle.Head{To: cursor(10), Changes: 2}, bundle.Gzip)
-	if err := add(w, bundle.Gzip, &list[0].Change, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, add(w, bundle.Gzip, &list[0].Change, nil))
 	if w.Close() == nil || add(w, bundle.Gzip, &list[0].Change, nil) == nil {
 		t.Error("a bundle with one of two changes is closed without an error")
 	}
@@ -308,15 +300,8 @@ func FuzzReader(f *testing.F) {
 	f.Add(stream(f, info(first), change(updateTo("right")), page(urlA, ok, "wrong"), last("parley-changes: 1\r\nparley-pages: 1\r\n")))
 	f.Add(stream(f, info(first), change(updateTo("a")), page(urlA, ok, "a"), last("parley-changes: 1\r\nparley-pages: 1\r\n")))
 	plain := func(b []byte) []byte {
-		r, err := coding.NewReader(bytes.NewReader(b))
-		if err != nil {
-			f.Fatal(err)
-		}
-		b, err = io.ReadAll(r)
-		if err != nil {
-			f.Fatal(err)
-		}
-		return b
+		r := must.Get(coding.NewReader(bytes.NewReader(b)))
+		return must.Get(io.ReadAll(r))
 	}
 	f.Add(plain(write(f, pages()[:5])))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/census"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // crawled crawls a Web from the given pages into a directory.
@@ -27,17 +28,10 @@ func crawled(t *testing.T, w *fakeweb.Web, dir string, start []string, set func(
 	if set != nil {
 		set(&o)
 	}
-	c, err := o.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(o.Open(t.Context()))
 	c.Harvester.Options.Resolver, c.Harvester.Options.Dial = w, w.Dial
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Collection.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Run(t.Context()))
+	must.OK(t, c.Collection.Close())
 }
 
 // taken takes the census of a collection, twice, and compares.
@@ -52,9 +46,7 @@ func taken(t *testing.T, dir string, o census.Options) *census.Census {
 		if list[i], err = census.Take(t.Context(), col, o); err != nil {
 			t.Fatal(err)
 		}
-		if err := col.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, col.Close())
 	}
 	if !reflect.DeepEqual(list[0], list[1]) {
 		t.Error("the second census differs from the first")

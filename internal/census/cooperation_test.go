@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/census"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -24,18 +25,11 @@ func follow(t *testing.T, dir string, s *sitetest.Site) crawl.Status {
 	o := crawl.DefaultOptions()
 	o.Once, o.Collection.Into, o.Fetch.Contact, o.Start = true, dir, "test@example.net", []string{s.Base}
 	o.Fetch.AllowPrivate = true
-	c, err := o.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(o.Open(t.Context()))
 	h := &c.Harvester.Options
 	h.Wait, h.Slow = -1, -1
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Collection.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Run(t.Context()))
+	must.OK(t, c.Collection.Close())
 	return c.Status()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/census"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // counts is a second count of a crawl's pages, from its archives alone: awk reads the records of WARC files that are not compressed, and
@@ -94,10 +95,7 @@ func TestDocumentationSites(t *testing.T) {
 		if len(words) != 3 {
 			t.Fatalf("awk printed %s", line)
 		}
-		n, err := strconv.Atoi(words[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(words[2]))
 		if second[words[0]] == nil {
 			second[words[0]] = count{}
 		}

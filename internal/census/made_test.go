@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/census"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/references"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -43,10 +44,7 @@ func newMade(t *testing.T) *made {
 func (m *made) find(depth int, urls ...string) {
 	m.t.Helper()
 	for _, url := range urls {
-		done, err := m.col.Commit(&collection.Commit{Finds: []collection.Find{{URL: full(url), Depth: depth, By: collection.ByLink, Dynamic: strings.Contains(url, "?")}}})
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		done := must.Get(m.col.Commit(&collection.Commit{Finds: []collection.Find{{URL: full(url), Depth: depth, By: collection.ByLink, Dynamic: strings.Contains(url, "?")}}}))
 		for i := range done.New {
 			m.ids[done.New[i].URL] = done.New[i].ID
 		}
@@ -79,10 +77,7 @@ func (m *made) answer(url string, status int, body string, links ...string) coll
 
 func (m *made) visit(visits ...collection.Visit) {
 	m.t.Helper()
-	done, err := m.col.Commit(&collection.Commit{Visits: visits})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	done := must.Get(m.col.Commit(&collection.Commit{Visits: visits}))
 	for i := range done.New {
 		m.ids[done.New[i].URL] = done.New[i].ID
 	}
@@ -91,9 +86,7 @@ func (m *made) visit(visits ...collection.Visit) {
 // taken closes the collection and takes its census.
 func (m *made) taken(o census.Options) *census.Census {
 	m.t.Helper()
-	if err := m.col.Close(); err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, m.col.Close())
 	return taken(m.t, m.dir, o)
 }
 
@@ -309,9 +302,7 @@ func TestStoppedAndDamaged(t *testing.T) {
 	for i := range 100 {
 		m.visit(m.answer(fmt.Sprint("page", i), 200, fmt.Sprint(i), fmt.Sprint("page", i+1)))
 	}
-	if err := m.col.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.col.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	col, err := collection.Open(m.dir, &collection.Options{ReadOnly: true})
@@ -324,16 +315,11 @@ func TestStoppedAndDamaged(t *testing.T) {
 	col.Close()
 
 	path := filepath.Join(m.dir, "state.db")
-	state, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(os.ReadFile(path))
 	for i := 64 << 10; i < len(state) && i < 1<<20; i += 977 {
 		state[i] ^= 0x55
 	}
-	if err := os.WriteFile(path, state, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, state, 0o666))
 	if col, err = collection.Open(m.dir, &collection.Options{ReadOnly: true}); err == nil {
 		_, err = census.Take(t.Context(), col, census.Options{})
 		col.Close()

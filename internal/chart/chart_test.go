@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/parleyweb/parley/internal/chart"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // chartOf is a page with two charts, the second with every kind of line there is.
@@ -39,13 +40,8 @@ func chartOf() *chart.Page {
 // numbers what the drawing shows.
 func TestChartPage(t *testing.T) {
 	var out bytes.Buffer
-	if err := chartOf().WriteHTML(&out); err != nil {
-		t.Fatal(err)
-	}
-	doc, err := html.Parse(bytes.NewReader(out.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, chartOf().WriteHTML(&out))
+	doc := must.Get(html.Parse(bytes.NewReader(out.Bytes())))
 	ids, refs, charts, cells := map[string]bool{}, []string{}, 0, 0
 	names := 0
 	for n := range doc.Descendants() {
@@ -113,9 +109,7 @@ func TestChartPage(t *testing.T) {
 // Of thirty lines no two look alike.
 func TestChartLinesAreDistinguishable(t *testing.T) {
 	var out bytes.Buffer
-	if err := chartOf().WriteHTML(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, chartOf().WriteHTML(&out))
 	seen := map[string]bool{}
 	keys := regexp.MustCompile(`<svg class="key".*?</svg>`).FindAllString(out.String(), -1)
 	if len(keys) != 2*35 {
@@ -139,9 +133,7 @@ func FuzzChart(f *testing.F) {
 			{Name: name, Points: []chart.Point{{X: a, Y: b, Spread: c}, {X: b, Y: c, Spread: a}, {X: c, Y: a, Spread: b}}}, {Name: name, Bound: true, Points: []chart.Point{{X: a, Y: a, Spread: a}}}, {},
 		}}}}
 		var out bytes.Buffer
-		if err := p.WriteHTML(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.WriteHTML(&out))
 		if !strings.HasSuffix(out.String(), "</html>\n") || strings.Contains(out.String(), "<script>") {
 			t.Fatal("the page is incomplete")
 		}

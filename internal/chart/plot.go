@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/parleyweb/parley/internal/digits"
 )
 
 // A plot is a drawing whose text has the same size on every screen: horizontal positions are percentages of its
@@ -238,11 +240,7 @@ func exact(x float64) string {
 	if a := math.Abs(x); !(a >= 1000 && a < 1e15) {
 		return brief(x)
 	}
-	s := strconv.FormatFloat(x, 'f', 0, 64)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return digits.Group(strconv.FormatFloat(x, 'f', 0, 64), ",")
 }
 
 // within returns the ticks of an axis that lie between its ends; if none does, the ends.

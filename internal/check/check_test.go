@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/check"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -136,10 +137,7 @@ func TestIndexOfManyMissingSitemaps(t *testing.T) {
 				}
 				return 404, "", nil
 			}}
-			r, err := w.checker().URL(t.Context(), site+"/index.xml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(w.checker().URL(t.Context(), site+"/index.xml"))
 			asked := 0
 			for _, u := range w.asked {
 				if strings.Contains(u, "/part/") {
@@ -165,9 +163,7 @@ func TestSampleIsSpreadAndReproducible(t *testing.T) {
 			w := &web{serve: plain("")}
 			c := w.checker()
 			c.Sample = n
-			if _, err := c.URL(t.Context(), site+"/sitemap.xml"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.URL(t.Context(), site+"/sitemap.xml"))
 			return w.asked[2:max(2, len(w.asked)-1)] // without the page that does not exist
 		}
 		a, b, more := ask(20), ask(20), ask(40)
@@ -250,10 +246,7 @@ func TestRobotsAndRedirectLimits(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &web{serve: c.serve}
-			r, err := w.checker().URL(t.Context(), site+c.target)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(w.checker().URL(t.Context(), site+c.target))
 			if _, ok := has(r, c.rule); !ok || len(w.asked) > c.most {
 				t.Errorf("%s: %d requests, found %+v", c.what, len(w.asked), r.Findings)
 			}
@@ -313,9 +306,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		f(z)
 		z.Close()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, b.Bytes(), 0o600))
 		return path
 	}
 	bomb := write("bomb", func(w io.Writer) {
@@ -345,9 +336,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				}
 			}
 		}
-		if err := protocol.WriteManifest(w, protocol.Manifest{URL: site + "/robots.rdf", Base: site + "/", Items: 30_000, Complete: true}, items, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, protocol.WriteManifest(w, protocol.Manifest{URL: site + "/robots.rdf", Base: site + "/", Items: 30_000, Complete: true}, items, nil))
 	})
 	for _, c := range []struct {
 		file, rule string
@@ -403,14 +392,9 @@ func FuzzDocument(f *testing.F) {
 		}}
 		c := w.checker()
 		c.Every, c.Sample, c.Wait = time.Nanosecond, 2, 5*time.Second
-		r, err := c.URL(t.Context(), site+"/sitemap.xml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(c.URL(t.Context(), site+"/sitemap.xml"))
 		var b bytes.Buffer
-		if err := r.WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.WriteText(&b))
 		for _, c := range b.String() {
 			if c < ' ' && c != '\n' || c == 0x7f || 0x80 <= c && c < 0xa0 || c == 0x202e {
 				t.Fatalf("%q in %q", c, b.String())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Documents from the wild: none of them makes the check crash, hang or use much memory, and each is
@@ -42,9 +43,7 @@ func TestRecordedDocumentsAreRecognized(t *testing.T) {
 				continue
 			}
 			n++
-			if err := os.WriteFile(file, body, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, body, 0o600))
 			begin := time.Now()
 			r, err := new(check.Checker).File(t.Context(), file, false)
 			if err != nil {
@@ -95,13 +94,8 @@ func TestAgreesWithFeedValidator(t *testing.T) {
 		if m == nil || !regexp.MustCompile(`testcases/(atom|rss|rss20)/`).MatchString(name) {
 			continue
 		}
-		if err := os.WriteFile(file, body, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r, err := new(check.Checker).File(t.Context(), file, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, body, 0o600))
+		r := must.Get(new(check.Checker).File(t.Context(), file, false))
 		found := map[string]bool{}
 		for _, f := range r.Findings {
 			found[f.Rule] = true

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/check"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -23,31 +24,23 @@ import (
 // some were changed, moved and deleted.
 func published(t *testing.T, base string) (root string, paths []string) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	dir := t.TempDir()
-	must(os.Chmod(dir, 0o755))
+	must.OK(t, os.Chmod(dir, 0o755))
 	root = filepath.Join(dir, "root")
 	write := func(name, text string, age int) {
 		t.Helper()
 		p := filepath.Join(root, name)
-		must(os.MkdirAll(filepath.Dir(p), 0o755))
-		must(os.WriteFile(p, []byte("<!doctype html><title>"+text+"</title><p>"+strings.Repeat(text+" and so on. ", 200)), 0o644))
+		must.Write(t, p, "<!doctype html><title>"+text+"</title><p>"+strings.Repeat(text+" and so on. ", 200))
 		at := time.Now().Add(-time.Duration(age) * 31 * time.Hour)
-		must(os.Chtimes(p, at, at))
+		must.OK(t, os.Chtimes(p, at, at))
 	}
 	for i := range 120 {
 		write(fmt.Sprintf("%c/page %d & more.html", 'a'+i%5, i), fmt.Sprintf("Page %d", i), 20+i)
 	}
 	write("index.html", "Home", 400)
-	must(os.WriteFile(filepath.Join(root, "robots.txt"), []byte("User-agent: *\nDisallow: /e/\n"), 0o644))
+	must.Write(t, filepath.Join(root, "robots.txt"), "User-agent: *\nDisallow: /e/\n")
 
-	j, err := server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: base})
-	must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: base}))
 	defer j.Close()
 	s := &server.Site{Docroot: root, Base: base}
 	snapshot := &manifest.Snapshot{Path: filepath.Join(root, "robots.rdf"), Manifest: doors.Describe(base), Public: s.Public}
@@ -59,19 +52,15 @@ func published(t *testing.T, base string) (root string, paths []string) {
 		&static.Robots{Path: filepath.Join(root, "robots.txt"), Base: base, Sitemaps: []string{sitemap.URL()}, Manifest: base + "robots.rdf"},
 		&static.Nginx{Path: filepath.Join(dir, "gone.conf"), Base: base, Docroot: root, Public: s.Public},
 	}}
-	_, err = p.Turn(t.Context())
-	must(err)
+	must.Get(p.Turn(t.Context()))
 	write("a/page 0 & more.html", "Another text", 2)
-	must(os.Rename(filepath.Join(root, "b/page 1 & more.html"), filepath.Join(root, "b/moved.html")))
-	must(os.Remove(filepath.Join(root, "c/page 2 & more.html")))
-	_, err = p.AcceptDeletions(t.Context())
-	must(err)
+	must.OK(t, os.Rename(filepath.Join(root, "b/page 1 & more.html"), filepath.Join(root, "b/moved.html")))
+	must.OK(t, os.Remove(filepath.Join(root, "c/page 2 & more.html")))
+	must.Get(p.AcceptDeletions(t.Context()))
 	for _, o := range p.Outputs {
-		_, err := o.Write(t.Context(), j)
-		must(err)
+		must.Get(o.Write(t.Context(), j))
 	}
-	_, err = snapshot.Write(t.Context(), j)
-	must(err)
+	must.Get(snapshot.Write(t.Context(), j))
 	return root, []string{"robots.txt", "robots.rdf", "sitemap.xml", "feed.xml", "atom.xml", "feed.json"}
 }
 
@@ -114,14 +103,9 @@ func TestOwnOutputsHaveNoFindings(t *testing.T) {
 	}
 	// The sitemap from before the changes lists deleted and moved pages.
 	old := filepath.Join(dir, "old.xml")
-	if err := os.WriteFile(old, []byte(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>`+base+`c/page%202%20&amp;%20more.html</loc><lastmod>2026-01-01T10:00:00Z</lastmod></url>`+
-		`<url><loc>`+base+`b/page%201%20&amp;%20more.html</loc><lastmod>2026-01-02T10:00:00Z</lastmod></url></urlset>`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, err := c.File(t.Context(), old, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, old, `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>`+base+`c/page%202%20&amp;%20more.html</loc><lastmod>2026-01-01T10:00:00Z</lastmod></url>`+
+		`<url><loc>`+base+`b/page%201%20&amp;%20more.html</loc><lastmod>2026-01-02T10:00:00Z</lastmod></url></urlset>`)
+	r := must.Get(c.File(t.Context(), old, true))
 	if f, ok := has(r, "page-gone"); !ok || !strings.Contains(f.Message, "410") {
 		t.Errorf("%+v", r.Findings)
 	}

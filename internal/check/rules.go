@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/parleyweb/parley/internal/digits"
 )
 
 // A rule is something that can be wrong. In its texts {n} stands for the number
@@ -164,11 +166,7 @@ func (r *rule) finding(h *violation) Finding {
 
 // number writes 1234567 as 1,234,567.
 func number(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return digits.Group(strconv.Itoa(n), ",")
 }
 
 // size writes a number of bytes as people do.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/parleyweb/parley/internal/check"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -30,9 +31,7 @@ func parted(t *testing.T, parts int) map[string]string {
 	write := func(name string, m protocol.Manifest, items []protocol.Item, gone []protocol.Tombstone) []byte {
 		var b bytes.Buffer
 		m.URL, m.Base, m.Items = site+"/robots.rdf", site+"/", len(items)
-		if err := protocol.WriteManifest(&b, m, each(items), each(gone)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, protocol.WriteManifest(&b, m, each(items), each(gone)))
 		files[name] = b.String()
 		return b.Bytes()
 	}
@@ -67,13 +66,9 @@ func TestManifestInParts(t *testing.T) {
 		files := parted(t, 30)
 		c.does(files)
 		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, "robots.rdf.parts"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(dir, "robots.rdf.parts"), 0o755))
 		for file, text := range files {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Write(t, filepath.Join(dir, file), text)
 		}
 		r, err := new(check.Checker).File(t.Context(), filepath.Join(dir, "robots.rdf"), false)
 		if err != nil || r.Kind != "robots.rdf in parts" {
@@ -99,10 +94,7 @@ func TestManifestInParts(t *testing.T) {
 		}}
 		c := w.checker()
 		c.Sample = -1
-		r, err := c.URL(t.Context(), site+"/robots.rdf")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(c.URL(t.Context(), site+"/robots.rdf"))
 		unread, _ := has(r, "parts-unread")
 		if asked != 21 || r.Count(check.Error) > 0 || unread.Count != 10 || unread.Of != 31 || r.Entries < 39 || r.Entries > 41 {
 			t.Errorf("%d parts fetched, %d entries, %+v", asked, r.Entries, r.Findings)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // bare is deflate without the header and the checksum of zlib, as some servers send it.
@@ -25,12 +26,8 @@ func packed(t testing.TB, name, text string) []byte {
 	case bare:
 		w, _ = flate.NewWriter(&b, flate.BestSpeed)
 	}
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(w, text))
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // writers are the codings that are written, by the command that reads them.
@@ -40,12 +41,8 @@ func encode(t testing.TB, to func(io.Writer) io.WriteCloser, b []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := to(&out)
-	if _, err := w.Write(b); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(b))
+	must.OK(t, w.Close())
 	return out.Bytes()
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // words is text of about n bytes that gzip makes a third of.
@@ -80,10 +81,7 @@ func TestDeltaOfLargePages(t *testing.T) {
 	for _, n := range sizes {
 		base := words(r, n)
 		page := edited(r, base, 5)
-		delta, err := coding.Delta(base, page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		delta := must.Get(coding.Delta(base, page))
 		if len(delta) > 2000+n/200 {
 			t.Errorf("base of %d bytes: a delta of %d after five edits", n, len(delta))
 		}
@@ -108,10 +106,7 @@ func TestDamagedDeltaIsAnError(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	base := words(r, 5000)
 	page := edited(r, base, 4)
-	delta, err := coding.Delta(base, page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	delta := must.Get(coding.Delta(base, page))
 	other := bytes.Clone(base)
 	other[0] ^= 1
 	for _, c := range []struct {
@@ -167,9 +162,7 @@ func zstdTool(t *testing.T, base, page, delta []byte) {
 func write(t *testing.T, dir, name string, b []byte) string {
 	t.Helper()
 	name = filepath.Join(dir, name)
-	if err := os.WriteFile(name, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, b, 0o600))
 	return name
 }
 
@@ -184,10 +177,7 @@ func TestExchangeDeltasWithZstdTool(t *testing.T) {
 	for _, n := range []int{10, 1000, 40_000, 700_000, 9 << 20} {
 		base := words(r, n)
 		page := edited(r, base, 3)
-		delta, err := coding.Delta(base, page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		delta := must.Get(coding.Delta(base, page))
 		zstdTool(t, base, page, delta)
 		for _, level := range []string{"-1", "-19"} {
 			if n > 1<<20 && (level == "-19" || testing.Short()) {
@@ -197,10 +187,7 @@ func TestExchangeDeltasWithZstdTool(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %v\n%s", cmd, err, out)
 			}
-			frame, err := os.ReadFile(filepath.Join(dir, "patch"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			frame := must.Get(os.ReadFile(filepath.Join(dir, "patch")))
 			theirs := append(bytes.Clone(delta[:coding.DeltaHeader]), frame...)
 			if got, err := coding.ApplyDelta(base, theirs, int64(len(page))); err != nil || !bytes.Equal(got, page) {
 				t.Errorf("%v: %d bytes of %d: %v", cmd, len(got), len(page), err)
@@ -213,10 +200,7 @@ func FuzzApplyDelta(f *testing.F) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, n := range []int{0, 1, 7, 8, 300, 20_000} {
 		base := words(r, n)
-		delta, err := coding.Delta(base, edited(r, base, 3))
-		if err != nil {
-			f.Fatal(err)
-		}
+		delta := must.Get(coding.Delta(base, edited(r, base, 3)))
 		f.Add(base, delta[coding.DeltaHeader:])
 		f.Add(base, append(delta[coding.DeltaHeader:], delta...))
 	}
@@ -234,10 +218,7 @@ func FuzzApplyDelta(f *testing.F) {
 		if len(page) > max {
 			t.Fatalf("%d bytes", len(page))
 		}
-		delta, err := coding.Delta(base, page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		delta := must.Get(coding.Delta(base, page))
 		if again, err := coding.ApplyDelta(base, delta, max); err != nil || !bytes.Equal(again, page) {
 			t.Fatalf("%v", err)
 		}
@@ -250,8 +231,6 @@ func BenchmarkDelta(b *testing.B) {
 	page := edited(r, base, 3)
 	b.SetBytes(int64(len(page)))
 	for b.Loop() {
-		if _, err := coding.Delta(base, page); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(coding.Delta(base, page))
 	}
 }

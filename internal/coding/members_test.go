@@ -9,15 +9,13 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // pieces packs some contents, and returns where each ends.
 func pieces(t testing.TB, name string, several []string) ([]byte, []int64) {
 	t.Helper()
-	p, err := coding.NewPacker(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(coding.NewPacker(name))
 	var b []byte
 	var ends []int64
 	for _, c := range several {
@@ -48,10 +46,7 @@ func TestMembers(t *testing.T) {
 		}
 		m.Close()
 		// All of it is still one stream.
-		r, err := coding.NewReader(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(coding.NewReader(bytes.NewReader(b)))
 		if got, err := io.ReadAll(r); string(got) != strings.Join(several, "") || err != nil {
 			t.Errorf("%s: as a whole: %d bytes, %v", name, len(got), err)
 		}
@@ -84,9 +79,7 @@ func TestMembersOfOtherWriters(t *testing.T) {
 	b, _ := pieces(t, "zstd", []string{"x", "y"})
 	m.Reset(strings.NewReader(skip+string(b)+skip), 100)
 	for _, want := range []string{"x", "y"} {
-		if err := m.Next(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.Next())
 		if got, err := io.ReadAll(m); string(got) != want || err != nil {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
@@ -97,15 +90,10 @@ func TestMembersOfOtherWriters(t *testing.T) {
 	if zstd, err := exec.LookPath("zstd"); err == nil { // frames with sums, and of many blocks
 		cmd := exec.Command(zstd, "-c", "--check")
 		cmd.Stdin = strings.NewReader(strings.Join(several, "\n"))
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(cmd.Output())
 		m.Reset(bytes.NewReader(append(bytes.Clone(out), out...)), 0)
 		for i := range 2 {
-			if err := m.Next(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, m.Next())
 			if got, err := io.ReadAll(m); string(got) != strings.Join(several, "\n") || err != nil || m.Offset() != int64((i+1)*len(out)) {
 				t.Errorf("%d bytes, %v, up to %d of %d", len(got), err, m.Offset(), 2*len(out))
 			}
@@ -119,18 +107,14 @@ func TestDamagedMembersAreErrors(t *testing.T) {
 		b, ends := pieces(t, name, []string{"first piece", "second piece"})
 		for cut := ends[0] + 1; cut < ends[1]; cut++ {
 			m := coding.NewMembers(bytes.NewReader(b[:cut]))
-			if err := read(m); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, read(m))
 			if err := read(m); err == nil || err == io.EOF {
 				t.Errorf("%s cut at %d of %d: %v", name, cut, len(b), err)
 			}
 			m.Close()
 		}
 		m := coding.NewMembers(strings.NewReader(string(b[:ends[0]]) + "foreign"))
-		if err := read(m); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, read(m))
 		if err := m.Next(); err == nil || err == io.EOF {
 			t.Errorf("foreign bytes: %v", err)
 		}

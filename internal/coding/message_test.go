@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func TestMessages(t *testing.T) {
@@ -77,10 +78,7 @@ func TestExchangeMessagesWithZstdTool(t *testing.T) {
 	}
 	cmd = exec.Command("zstd", "-c", fmt.Sprintf("--stream-size=%d", len(text)))
 	cmd.Stdin = bytes.NewReader(text)
-	packed, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(cmd.Output())
 	if got, err := m.Unpack(packed, 1<<20); err != nil || !bytes.Equal(got, text) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -118,9 +116,7 @@ func BenchmarkMessagesHeld(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range all {
-		if _, err := all[i].Unpack(packed, 1<<20); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(all[i].Unpack(packed, 1<<20))
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

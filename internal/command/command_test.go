@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // TestMain lets the test binary be a command that ends slowly.
@@ -118,9 +119,7 @@ func TestOptions(t *testing.T) {
 func TestEnvironmentAndFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "parley.conf")
 	text := "# of this machine\ndocroot /file\nmax-file 3k\ngrace 2m # short\nkeep\ninclude a b\ninclude c\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, text)
 	t.Setenv("PARLEY_CONFIG", file)
 	c := called(nil)
 	if c.code != 0 || c.docroot != "/file" || c.maxFile != 3000 || c.grace != 2*time.Minute || !c.keep || !slices.Equal(c.include, []string{"a b", "c"}) {
@@ -160,9 +159,7 @@ func TestConfigErrorsNameTheLine(t *testing.T) {
 		"zzzz 1\n":                       `:1: unknown option "zzzz"` + "\n",
 	} {
 		file := filepath.Join(t.TempDir(), "tool.conf")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, file, text)
 		if c := called(nil, "--config", file); c.code != command.Misuse || !strings.Contains(c.stderr, file+want) {
 			t.Errorf("%q: exit code %d, %s", text, c.code, c.stderr)
 		}
@@ -172,9 +169,7 @@ func TestConfigErrorsNameTheLine(t *testing.T) {
 // An error about an option that the command finds itself says where the option was set.
 func TestErrorsNameThePlaceOfTheOption(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tool.conf")
-	if err := os.WriteFile(file, []byte("max-file 3k\n\ndocroot /nowhere\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, "max-file 3k\n\ndocroot /nowhere\n")
 	wrong := command.Misusef("--docroot /nowhere: no such directory")
 	fails := func(want string, args ...string) {
 		t.Helper()
@@ -206,18 +201,14 @@ func TestDefaultFile(t *testing.T) {
 	}
 	other := file + ".other"
 	for name, text := range map[string]string{file: "base http://file/\n", other: "base http://other/\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, text)
 	}
 	for want, args := range map[string][]string{"http://file/": nil, "http://typed/": {"--base", "http://typed/"}, "http://other/": {"--config", other}} {
 		if got, code := run(args...); got != want || code != 0 {
 			t.Errorf("%q: base %s, exit code %d; want %s", args, got, code, want)
 		}
 	}
-	if err := os.WriteFile(file, []byte("bas http://file/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, "bas http://file/\n")
 	if got, code := run("--base", "http://typed/"); got != "http://typed/" || code != 0 {
 		t.Errorf("a file that is not read: base %s, exit code %d", got, code)
 	}
@@ -329,9 +320,7 @@ func TestExitCodes(t *testing.T) {
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
 	env := command.Env{Stdout: &out}
-	if err := env.PrintJSON(map[string]any{"url": "https://a.example/?a&b", "n": 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, env.PrintJSON(map[string]any{"url": "https://a.example/?a&b", "n": 1}))
 	if want := "{\n  \"n\": 1,\n  \"url\": \"https://a.example/?a&b\"\n}\n"; out.String() != want {
 		t.Errorf("%s", out.String())
 	}
@@ -347,13 +336,8 @@ func TestSignals(t *testing.T) {
 		self.Env = append(os.Environ(), "COMMAND_TEST_CHILD=yes", "COMMAND_TEST_HANG="+hang)
 		var stderr bytes.Buffer
 		self.Stderr = &stderr
-		out, err := self.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := self.Start(); err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(self.StdoutPipe())
+		must.OK(t, self.Start())
 		defer self.Process.Kill()
 		lines := bufio.NewReader(out)
 		for _, want := range []string{"running\n", "ending\n"} {

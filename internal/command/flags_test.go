@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func TestSize(t *testing.T) {
@@ -153,9 +154,7 @@ func TestStatePath(t *testing.T) {
 		t.Errorf("no URL: %v", err)
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o600))
 	t.Setenv("STATE_DIRECTORY", file)
 	if _, err := command.StatePath("https://example.org/"); err == nil || !strings.Contains(err.Error(), "--state") {
 		t.Errorf("no folder: %v", err)

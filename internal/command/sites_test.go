@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // sitesCalled runs a command with a configuration file, and returns the options of each site that it ran
@@ -20,9 +20,7 @@ import (
 func sitesCalled(t *testing.T, how command.Sites, config string, run func(ctx context.Context, base string) error, args ...string) ([]string, int, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "parley.conf")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, config)
 	var mu sync.Mutex
 	var told []string
 	build := func() *command.Command {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A chaos is a proxy between crawlers and a web server: it cuts connections in the middle of a transfer, and
@@ -31,10 +33,7 @@ type chaos struct {
 // newChaos listens on a loopback address until the test ends, and forwards to another.
 func newChaos(t *testing.T, to string, seed uint64) *chaos {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	c := &chaos{ln: ln, to: to, rnd: rand.New(rand.NewPCG(seed, 99)), open: map[net.Conn]bool{}}
 	c.calm.Store(true)
 	c.wg.Go(c.accept)

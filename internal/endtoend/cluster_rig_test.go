@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -62,8 +63,7 @@ func newClusterOfDoors(t *testing.T) *cluster {
 		routes = append(routes, `"nats://`+between[len(between)-1]+`"`)
 	}
 	c.urls = strings.Join(urls, ",")
-	example, err := os.ReadFile("../../examples/cluster/nats.conf")
-	c.must(err)
+	example := must.Get(os.ReadFile("../../examples/cluster/nats.conf"))
 	_, accounts, ok := strings.Cut(string(example), "\naccounts {")
 	if !ok {
 		t.Fatal("examples/cluster/nats.conf has no accounts")
@@ -89,8 +89,7 @@ func newClusterOfDoors(t *testing.T) *cluster {
 	}
 	c.balance = &balancer{members: c.members}
 	server := &http.Server{Handler: c.balance.handler()}
-	ln, err := net.Listen("tcp", c.sidecar)
-	c.must(err)
+	ln := must.Get(net.Listen("tcp", c.sidecar))
 	go server.Serve(ln)
 	t.Cleanup(func() {
 		server.Close()

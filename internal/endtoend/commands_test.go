@@ -18,6 +18,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A documented command is one that a page shows.
@@ -41,10 +42,7 @@ var (
 // a "$" before each command are left out of the pages that are transcripts.
 func commandsOf(t *testing.T, page string, transcript bool) (list []documented) {
 	t.Helper()
-	b, err := os.ReadFile("../../" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../" + page))
 	n, block, fenced, open, skip, more := 0, 0, false, false, false, false
 	for line := range strings.Lines(string(b)) {
 		n++
@@ -134,10 +132,7 @@ func runs(t *testing.T, how string) bool {
 	} else if !ok {
 		return isFile("../../" + how)
 	}
-	files, err := filepath.Glob("../../" + dir + "/*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("../../" + dir + "/*_test.go"))
 	return slices.ContainsFunc(files, func(file string) bool {
 		b, err := os.ReadFile(file)
 		return err == nil && strings.Contains(string(b), "\nfunc "+test+"(")
@@ -169,15 +164,13 @@ func newSession(t *testing.T, page string) *session {
 		s.must(os.Mkdir(in(name)+"/news", 0o755))
 		s.must(os.WriteFile(in(name)+"/news/index.html", fmt.Appendf(nil, "<title>News</title><p>All news, in version 1.%d.0.", i), 0o644))
 	}
-	s.must(os.WriteFile(in("log/access.log"), []byte(`192.0.2.7 - - [21/Nov/2026:10:00:00 +0000] "GET /news.html HTTP/1.1" 200 512 "-" "ExampleBot/1.0"`+"\n"), 0o644))
+	must.Write(s.t, in("log/access.log"), `192.0.2.7 - - [21/Nov/2026:10:00:00 +0000] "GET /news.html HTTP/1.1" 200 512 "-" "ExampleBot/1.0"`+"\n")
 	s.must(os.WriteFile(in("callers"), []byte("NiceBot a-token-for-the-docs agents\n"), 0o600))
 	s.must(os.WriteFile(in("bin/curl"), fmt.Appendf(nil, "#!/bin/sh\nexec %s --fail-with-body \"$@\"\n", machine.Tool(t, "curl")), 0o755))
 
 	search := httptest.NewServer(&engine{})
 	t.Cleanup(search.Close)
-	var err error
-	s.repository, err = filepath.Abs("../..")
-	s.must(err)
+	s.repository = must.Get(filepath.Abs("../.."))
 	docroot, base, own, git := s.rig.root, s.base, "http://"+s.sidecar+"/", "/usr/share/doc/git-doc"
 	switch page {
 	case "docs/builds.md": // its site has no notifier
@@ -196,8 +189,7 @@ func newSession(t *testing.T, page string) *session {
 				s.must(os.WriteFile(filepath.Join(git, name), b, 0o644))
 			}
 		}
-		text, err := os.ReadFile("../../" + page)
-		s.must(err)
+		text := must.Get(os.ReadFile("../../" + page))
 		s.listener = strings.ReplaceAll(regexp.MustCompile(`(?s)    import asyncio.*?asyncio\.run\(.*?\n`).FindString("\n"+string(text)), "\n"+indent, "\n")
 		for _, tool := range []string{"openssl", "zstd", "zcat"} {
 			machine.Tool(t, tool)
@@ -209,8 +201,8 @@ func newSession(t *testing.T, page string) *session {
 		" bing", " "+search.URL+"/indexnow", " KEY", " 0123456789abcdef", " TOKEN", " a-token-for-the-docs",
 		"$DIGEST", "sha-256=:$(openssl dgst -sha256 -binary minor.wasm | base64):", "go build", "go -C "+s.repository+" build", "-o minor.wasm", "-o "+in("minor.wasm"), "-o index.wasm", "-o "+in("index.wasm"), "2026-11-01", "2099-01-01", "/usr/share/doc/git-doc", git, "/tmp/state", in("state"),
 		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", front.FreeAddress(), "10.0.0.5:8640", front.FreeAddress(), "127.0.0.1:8642", front.FreeAddress(), "10.0.0.5:8642", front.FreeAddress(), " :8641", " "+front.FreeAddress())
-	s.must(os.WriteFile(in("sites.txt"), []byte(base+"\n"), 0o644))
-	s.must(os.WriteFile(in("etc/parley.conf"), []byte(s.to.Replace(configuration(t))), 0o644))
+	must.Write(s.t, in("sites.txt"), base+"\n")
+	must.Write(s.t, in("etc/parley.conf"), s.to.Replace(configuration(t)))
 
 	// Options of the sandbox come from the environment, so that the commands are those of the page.
 	for name, value := range map[string]string{"PATH": strings.Join([]string{in("bin"), bin, os.Getenv("PATH")}, string(os.PathListSeparator)), "STATE_DIRECTORY": in("lib"),
@@ -229,10 +221,7 @@ func newSession(t *testing.T, page string) *session {
 
 // configuration returns the file that the README shows.
 func configuration(t *testing.T) string {
-	b, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../README.md"))
 	m := regexp.MustCompile(`(?m)^    base .*\n(    .+\n)+`).Find(b)
 	if m == nil {
 		t.Fatal("README.md shows no configuration")
@@ -376,10 +365,9 @@ func (s *session) edited() {
 		said, _ := run(s.t, "notifier", "status", "--base", b, "--state", filepath.Join(s.dir, "state"))
 		return strings.Contains(said, stored)
 	})
-	page, err := os.ReadFile("www/git-add.html")
-	s.must(err)
+	page := must.Get(os.ReadFile("www/git-add.html"))
 	s.must(os.WriteFile("old.html", page, 0o644))
-	s.must(os.WriteFile("www/git-add.html", []byte(strings.Replace(string(page), "</body>", "<p>A new line.</p></body>", 1)), 0o644))
+	must.Write(s.t, "www/git-add.html", strings.Replace(string(page), "</body>", "<p>A new line.</p></body>", 1))
 	s.until("the edit is published", func() bool { return head() != at })
 	s.until("the archive is made", func() bool {
 		resp, err := http.Head(b + "parley/site.wacz")
@@ -411,10 +399,8 @@ func (s *session) listens() {
 
 func (s *session) same(a, b string) {
 	s.t.Helper()
-	x, err := os.ReadFile(a)
-	s.must(err)
-	y, err := os.ReadFile(b)
-	s.must(err)
+	x := must.Get(os.ReadFile(a))
+	y := must.Get(os.ReadFile(b))
 	if string(x) != string(y) {
 		s.t.Errorf("%s: %s and %s differ", s.page, a, b)
 	}
@@ -431,10 +417,7 @@ func TestScriptTypesThePage(t *testing.T) {
 	if got := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil || !slices.Equal(got, want) {
 		t.Errorf("packaging/paths --list: %v\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
 	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := must.Get(os.ReadFile("../../README.md"))
 	for _, command := range []string{"rdfgen setup --docroot /var/www/html --base https://www.example.org/", "nginx -s reload", "systemctl enable --now parley-notifier", "rdfgen doctor",
 		"crawler follow https://www.example.org/ --into mirror/ --contact you@example.net"} {
 		if typed := strings.ReplaceAll(command, "https:", "http:"); !slices.ContainsFunc(want, func(s string) bool { return strings.TrimSuffix(s, " &") == typed }) || !strings.Contains(string(readme), command) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -48,8 +49,7 @@ func TestKilledInEditStorm(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	for round := range rounds {
 		r.notifier.stop()
-		backup, err := os.ReadFile(r.state)
-		r.must(err)
+		backup := must.Get(os.ReadFile(r.state))
 		r.startNotifier()
 		var killed sync.WaitGroup
 		killed.Go(func() {
@@ -100,8 +100,7 @@ func TestRestoredState(t *testing.T) {
 			r.write("p1.html", "the run before had its changes too")
 			r.identical()
 			r.notifier.stop()
-			old, err := os.ReadFile(r.state)
-			r.must(err)
+			old := must.Get(os.ReadFile(r.state))
 			before := r.published(manifest).Cursor
 
 			r.startNotifier()
@@ -158,12 +157,9 @@ func (r *rig) storm(rnd *rand.Rand, edits int) {
 // published reads the manifest that the notifier wrote.
 func (r *rig) published(file string) protocol.Manifest {
 	r.t.Helper()
-	f, err := os.Open(file)
-	r.must(err)
+	f := must.Get(os.Open(file))
 	defer f.Close()
-	m, err := readManifest(f)
-	r.must(err)
-	return m
+	return must.Get(readManifest(f))
 }
 
 func readManifest(f io.Reader) (protocol.Manifest, error) {

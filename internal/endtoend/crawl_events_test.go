@@ -21,6 +21,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/gather"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -47,28 +48,21 @@ func TestIndexingChild(t *testing.T) {
 	if file == "" {
 		t.Skip("only for tests that read events")
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0))
 	for in := bufio.NewReader(os.Stdin); ; {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
 			return // an incomplete line is not recorded
 		}
 		for _, part := range [][]byte{line[:len(line)/2], line[len(line)/2:]} { // killed in between, it leaves half a line
-			if _, err := f.Write(part); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.Write(part))
 		}
 	}
 }
 
 func startIndexer(t *testing.T, dir string) *indexer {
 	x := &indexer{t: t, dir: dir, file: dir + ".events", quit: make(chan struct{}), done: make(chan struct{})}
-	if err := os.WriteFile(x.file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(x.file, nil, 0o600))
 	go x.run()
 	t.Cleanup(x.stop)
 	return x
@@ -303,16 +297,10 @@ func restless(load int64) string {
 func TestMinorChangesCostAnIndexerNothing(t *testing.T) {
 	const loads = 10_000
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	c, err := collection.Open(filepath.Join(t.TempDir(), "crawl"), &collection.Options{Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(collection.Open(filepath.Join(t.TempDir(), "crawl"), &collection.Options{Now: func() time.Time { return now }}))
 	defer c.Close()
 	const url = "https://www.example.org/bridge.html"
-	done, err := c.Commit(&collection.Commit{Finds: []collection.Find{{URL: url, By: collection.ByPerson}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(c.Commit(&collection.Commit{Finds: []collection.Find{{URL: url, By: collection.ByPerson}}}))
 	id := done.New[0].ID
 	g := gather.Gatherer{Text: true}
 	var page gather.Page
@@ -324,15 +312,11 @@ func TestMinorChangesCostAnIndexerNothing(t *testing.T) {
 		for range n {
 			now = now.Add(time.Minute)
 			b := []byte(body())
-			if err := g.Read(&page, url, header, b); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, g.Read(&page, url, header, b))
 			turn.Visits = append(turn.Visits, collection.Visit{Page: id, Asked: now, Status: http.StatusOK, Header: header, Body: b, Type: "text/html",
 				Title: page.Title, Language: page.Language, Digest: page.Body, Parsed: page.Parsed, Text: page.Text})
 		}
-		if _, err := c.Commit(&turn); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Commit(&turn))
 	}
 	next := func() string { load++; return restless(load) }
 	for range loads / 1000 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/contents"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 	"github.com/parleyweb/parley/protocol"
@@ -145,10 +146,7 @@ type holding struct {
 // the content that it announces.
 func (c *crawling) holding(events []collection.Event) holding {
 	c.t.Helper()
-	col, err := collection.Open(c.dir, &collection.Options{ReadOnly: true, Wait: 10 * time.Second})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	col := must.Get(collection.Open(c.dir, &collection.Options{ReadOnly: true, Wait: 10 * time.Second}))
 	defer col.Close()
 	inv := holding{map[string]string{}, map[string]protocol.Digest{}, map[string]bool{}}
 	url := map[uint32]string{}
@@ -182,10 +180,7 @@ func (c *crawling) holding(events []collection.Event) holding {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		ids, err := col.Links(p.ID)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		ids := must.Get(col.Links(p.ID))
 		var to []string
 		for _, id := range ids {
 			to = append(to, url[uint32(id)])
@@ -214,17 +209,14 @@ func (c *crawling) mirrored(held map[string]protocol.Digest) {
 		return
 	}
 	var files, pages []string
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	must.OK(c.t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
 			return err
 		}
 		b, err := os.ReadFile(name)
 		files = append(files, protocol.Sum(b).String())
 		return err
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	}))
 	for _, d := range held {
 		pages = append(pages, d.String())
 	}
@@ -238,10 +230,7 @@ func (c *crawling) mirrored(held map[string]protocol.Digest) {
 // archived wants the archives to be strictly valid, and returns how often they contain each version of a page.
 func (c *crawling) archived() map[string]int {
 	c.t.Helper()
-	files, err := filepath.Glob(filepath.Join(c.dir, "warc", "*.warc*"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(c.dir, "warc", "*.warc*")))
 	versions, revisited := map[string]int{}, map[string]bool{}
 	n := 0
 	for _, name := range files {
@@ -249,10 +238,7 @@ func (c *crawling) archived() map[string]int {
 			continue
 		}
 		n++
-		b, err := os.ReadFile(name)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))
 		if _, err := warctest.Validate(bytes.NewReader(b)); err != nil {
 			c.t.Errorf("%s: %v", filepath.Base(name), err)
 		}

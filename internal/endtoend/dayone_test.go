@@ -19,6 +19,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // An engine receives IndexNow requests as search engines do: it fetches the key before it trusts the request.
@@ -68,35 +69,29 @@ func TestDayOne(t *testing.T) {
 		machine.Tool(t, tool)
 	}
 	dir := t.TempDir()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	root, logs, tools, state := filepath.Join(dir, "html"), filepath.Join(dir, "log"), filepath.Join(dir, "bin"), filepath.Join(dir, "lib")
 	for _, d := range []string{logs, tools, state, filepath.Join(dir, "etc")} {
-		must(os.Mkdir(d, 0o755))
+		must.OK(t, os.Mkdir(d, 0o755))
 	}
-	must(os.CopyFS(root, os.DirFS("../../examples/quickstart/site")))
+	must.OK(t, os.CopyFS(root, os.DirFS("../../examples/quickstart/site")))
 	// The site was copied an hour ago: all pages have one date.
 	then := time.Now().Add(-time.Hour)
-	must(filepath.WalkDir(root, func(p string, _ os.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(root, func(p string, _ os.DirEntry, err error) error {
 		return errors.Join(err, os.Chtimes(p, then, then))
 	}))
 	gone := filepath.Join(dir, "etc/parley-gone.conf")
-	must(os.WriteFile(gone, nil, 0o644))
+	must.OK(t, os.WriteFile(gone, nil, 0o644))
 	addr := front.FreeAddress()
 	conf := filepath.Join(dir, "nginx.conf")
-	must(os.WriteFile(conf, fmt.Appendf(nil, "pid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nuser root;\nevents {}\nhttp {\n"+
+	must.OK(t, os.WriteFile(conf, fmt.Appendf(nil, "pid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nuser root;\nevents {}\nhttp {\n"+
 		"include /etc/nginx/mime.types;\naccess_log %[2]s/access.log combined;\nclient_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n"+
 		"fastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n"+
 		"server { listen %[3]s; server_name 127.0.0.1; root %[4]s; index index.html; include %[5]s; location = /robots.rdf { types { application/rdf+xml rdf; } } }\n}\n", dir, logs, addr, root, gone), 0o644))
 	// The session's "nginx" is the one of this test. A reload returns when the old worker is gone, so that
 	// the new one answers the next request.
-	must(os.WriteFile(filepath.Join(tools, "nginx"), fmt.Appendf(nil, "#!/bin/sh\nold=$(pgrep -P \"$(cat %[3]s/nginx.pid 2>/dev/null)\" 2>/dev/null)\n"+
+	must.OK(t, os.WriteFile(filepath.Join(tools, "nginx"), fmt.Appendf(nil, "#!/bin/sh\nold=$(pgrep -P \"$(cat %[3]s/nginx.pid 2>/dev/null)\" 2>/dev/null)\n"+
 		"%[1]s -c %[2]s -p %[3]s \"$@\" || exit 1\n[ \"$2\" != reload ] || while kill -0 $old 2>/dev/null; do sleep 0.02; done\n", nginx, conf, dir), 0o755))
-	must(exec.Command(filepath.Join(tools, "nginx")).Run())
+	must.OK(t, exec.Command(filepath.Join(tools, "nginx")).Run())
 	t.Cleanup(func() { exec.Command(filepath.Join(tools, "nginx"), "-s", "stop").Run() })
 
 	var e engine
@@ -145,9 +140,7 @@ func TestSharedConfiguration(t *testing.T) {
 				continue
 			}
 			file := filepath.Join(t.TempDir(), "parley.conf")
-			if err := os.WriteFile(file, []byte(name+" 1\nno-such-option 1\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Write(t, file, name+" 1\nno-such-option 1\n")
 			if out, _ := run(t, program, "--config", file); strings.Contains(out, name) || !strings.Contains(out, "no-such-option") {
 				t.Errorf("%s rejects %s in a configuration file, an option of %s: %s", program, name, other, out)
 			}

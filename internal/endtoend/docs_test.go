@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // The README stays short, and no page links to a missing file.
@@ -19,10 +21,7 @@ func TestManualPages(t *testing.T) {
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(page))
 		for _, m := range link.FindAllSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), string(m[1]))); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // An admin sets a site up behind nginx with setup, doctor finds no fault, and then names what breaks, one by one.
@@ -34,8 +35,7 @@ func TestSetupAndDoctor(t *testing.T) {
 	conf, site, locations := filepath.Join(etc, "nginx/nginx.conf"), filepath.Join(etc, "nginx/sites-available/default"), ""
 	write := func(path, text string) {
 		t.Helper()
-		r.must(os.MkdirAll(filepath.Dir(path), 0o755))
-		r.must(os.WriteFile(path, []byte(text), 0o644))
+		must.Write(r.t, path, text)
 	}
 	write(conf, fmt.Sprintf("pid %[1]s/nginx.pid;\nerror_log %[1]s/error.log;\nuser root;\nevents {}\nhttp {\ninclude /etc/nginx/mime.types;\naccess_log off;\n"+
 		"client_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\nfastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n"+
@@ -95,8 +95,7 @@ func TestSetupAndDoctor(t *testing.T) {
 	}
 	locations = files[0]
 	reload()
-	lines, err := os.ReadFile(parley)
-	r.must(err)
+	lines := must.Get(os.ReadFile(parley))
 	write(parley, string(lines)+"webhook http://127.0.0.1:1/hook\n")
 	r.notifier = start(t, nil, "notifier", "--config", parley, "--log-level", "info")
 
@@ -131,8 +130,7 @@ func TestSetupAndDoctor(t *testing.T) {
 	// broken changes a text of a file, wants a fault, and restores the file.
 	broken := func(file, old, new, check, says string) {
 		t.Helper()
-		was, err := os.ReadFile(file)
-		r.must(err)
+		was := must.Get(os.ReadFile(file))
 		if !strings.Contains(string(was), old) {
 			t.Fatalf("%s: no %q in\n%s", file, old, was)
 		}
@@ -160,13 +158,10 @@ func TestSetupAndDoctor(t *testing.T) {
 		t.Errorf("doctor: exit code %d:\n%s", code, out)
 	}
 
-	old, err := http.Get(r.base + "robots.rdf")
-	r.must(err)
+	old := must.Get(http.Get(r.base + "robots.rdf"))
 	copied := filepath.Join(dir, "copied.rdf")
-	f, err := os.Create(copied)
-	r.must(err)
-	_, err = f.ReadFrom(old.Body)
-	r.must(err)
+	f := must.Get(os.Create(copied))
+	must.Get(f.ReadFrom(old.Body))
 	r.must(f.Close())
 	old.Body.Close()
 	r.edit("rooms/lamp.html")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -41,7 +42,7 @@ func TestEditors(t *testing.T) {
 	}
 	old := func(name, content string) string {
 		f := filepath.Join(outside, name)
-		r.must(os.WriteFile(f, []byte(content), 0o644))
+		must.Write(r.t, f, content)
 		long := time.Now().AddDate(-3, 0, 0)
 		r.must(os.Chtimes(f, long, long))
 		return f
@@ -81,11 +82,9 @@ func TestEditors(t *testing.T) {
 			shell("cp", "cp -p "+from+" c.html")(t)
 		}, []string{"update /c.html"}},
 		{"truncate in place, then write", func(t *testing.T) {
-			f, err := os.OpenFile(p("a.html"), os.O_TRUNC|os.O_WRONLY, 0)
-			r.must(err)
+			f := must.Get(os.OpenFile(p("a.html"), os.O_TRUNC|os.O_WRONLY, 0))
 			time.Sleep(150 * time.Millisecond) // a slow writer
-			_, err = f.WriteString("written after a pause")
-			r.must(err)
+			must.Get(f.WriteString("written after a pause"))
 			r.must(f.Close())
 		}, []string{"update /a.html"}},
 		{"the same bytes again", shell("cp", "cp c.html t && mv t c.html && touch a.html b.html"), nil},
@@ -99,9 +98,8 @@ func TestEditors(t *testing.T) {
 		{"mv of a directory out of the docroot, until the grace period ends", func(t *testing.T) { r.must(os.Rename(p("dir2/deep"), filepath.Join(outside, "deep"))) },
 			[]string{"delete /dir2/deep/z.html"}},
 		{"mv of a directory in", func(t *testing.T) {
-			r.must(os.MkdirAll(filepath.Join(outside, "in/er"), 0o755))
-			r.must(os.WriteFile(filepath.Join(outside, "in/er/1.html"), []byte("one"), 0o644))
-			r.must(os.WriteFile(filepath.Join(outside, "in/2.html"), []byte("two"), 0o644))
+			must.Write(r.t, filepath.Join(outside, "in/er/1.html"), "one")
+			must.Write(r.t, filepath.Join(outside, "in/2.html"), "two")
 			r.must(os.Rename(filepath.Join(outside, "in"), p("in")))
 		}, []string{"create /in/2.html", "create /in/er/1.html"}},
 		{"mkdir -p and a file, at once", shell("sh", "mkdir -p n/e/s/t && echo deep >n/e/s/t/ed.html"), []string{"create /n/e/s/t/ed.html"}},
@@ -139,7 +137,7 @@ func TestRootSwap(t *testing.T) {
 		for i := range 10 {
 			r.must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%d.html", i)), fmt.Appendf(nil, "page %d", i), 0o644))
 		}
-		r.must(os.WriteFile(filepath.Join(dir, "changed.html"), []byte(changed), 0o644))
+		must.Write(r.t, filepath.Join(dir, "changed.html"), changed)
 	}
 	r.must(os.Symlink("releases/1", r.root))
 	r.startNotifier()
@@ -149,7 +147,7 @@ func TestRootSwap(t *testing.T) {
 	r.exactly(from, []string{"update /changed.html"})
 	// The new tree is watched now, and the old one is no longer the site.
 	from = r.head()
-	r.must(os.WriteFile(filepath.Join(site, "releases/1/p1.html"), []byte("nobody sees this"), 0o644))
+	must.Write(r.t, filepath.Join(site, "releases/1/p1.html"), "nobody sees this")
 	r.write("p2.html", "edited in release 2")
 	r.exactly(from, []string{"update /p2.html"})
 }
@@ -218,19 +216,15 @@ func TestCronBesideNotifier(t *testing.T) {
 
 func (r *rig) head() protocol.Cursor {
 	r.t.Helper()
-	resp, err := http.Get(r.base + ".well-known/parley")
-	r.must(err)
+	resp := must.Get(http.Get(r.base + ".well-known/parley"))
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	r.must(err)
+	b := must.Get(io.ReadAll(resp.Body))
 	_, after, ok := strings.Cut(string(b), `"head":"`)
 	if !ok {
 		r.t.Fatalf("well-known: no head in %s", b)
 	}
 	text, _, _ := strings.Cut(after, `"`)
-	c, err := protocol.ParseCursor(text)
-	r.must(err)
-	return c
+	return must.Get(protocol.ParseCursor(text))
 }
 
 // changes returns the changes since a cursor, as "op path [from]", sorted.
@@ -239,8 +233,7 @@ func (r *rig) changes(after protocol.Cursor) []string {
 	resp, err := http.Get(r.base + "parley/changes?after=" + after.String())
 	r.must(err)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	r.must(err)
+	b := must.Get(io.ReadAll(resp.Body))
 	m, err := protocol.ParseMessage(b)
 	if err != nil {
 		r.t.Fatalf("changes: %v: %s", err, b)

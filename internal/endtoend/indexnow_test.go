@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/indexnow"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -64,14 +65,9 @@ func tellByIndexNow(t *testing.T, sub string) {
 	}))
 	defer web.Close()
 
-	state, err := journal.Open(filepath.Join(t.TempDir(), "state"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(journal.Open(filepath.Join(t.TempDir(), "state"), nil))
 	defer state.Close()
-	if err := state.EndBaseline(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, state.EndBaseline())
 	base := web.URL + "/" + sub
 	sender = &ping.IndexNow{Options: ping.IndexNowOptions{Journal: state, Base: base, Engines: []string{engine.URL + "/indexnow"}, Key: "0123456789abcdef"}}
 	turn := func(wantSent int) {
@@ -83,10 +79,7 @@ func tellByIndexNow(t *testing.T, sub string) {
 	}
 	change := func(op protocol.Op, name string) {
 		t.Helper()
-		_, err := state.Append(ctx, []journal.Step{{Op: op, Entry: journal.Entry{Item: protocol.Item{URL: base + name, Length: -1}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(state.Append(ctx, []journal.Step{{Op: op, Entry: journal.Entry{Item: protocol.Item{URL: base + name, Length: -1}}}}))
 	}
 	turn(0)
 	change(protocol.Create, "new.html")
@@ -98,20 +91,14 @@ func tellByIndexNow(t *testing.T, sub string) {
 	if want := []string{base + "a%20b.html", base + "new.html"}; !slices.Equal(got, want) {
 		t.Errorf("the crawler was notified of %q, want %q", got, want)
 	}
-	st, err := sender.Status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sender.Status())
 	if s := st.Engines[0]; s.Key != ping.KeyAccepted || s.Trouble != "" {
 		t.Errorf("status of the sender: key %s, trouble %q", s.Key, s.Trouble)
 	}
 
 	// A request that is not from the site is refused.
 	broken.Store(true)
-	forged, err := http.Get(engine.URL + "/?key=another-key-of-his&url=" + base + "new.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	forged := must.Get(http.Get(engine.URL + "/?key=another-key-of-his&url=" + base + "new.html"))
 	forged.Body.Close()
 	if forged.StatusCode != http.StatusForbidden {
 		t.Errorf("a forged notice is answered with %s", forged.Status)

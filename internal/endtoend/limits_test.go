@@ -12,6 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -39,10 +40,7 @@ func defaults(t *testing.T, name string, args ...string) map[string]string {
 func TestLimitsInTheManual(t *testing.T) {
 	site, sidecar := defaults(t, "rdfgen"), defaults(t, "notifier")
 	follow, crawl := defaults(t, "crawler", "follow"), defaults(t, "crawler", "config")
-	page, err := os.ReadFile("../../docs/limits.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/limits.md"))
 	both := func(n int) [2]string { return [2]string{fmt.Sprint(n), fmt.Sprint(n)} }
 	for what, value := range map[string][2]string{
 		"a page, `follow`":                            {"`--max-file` " + site["max-file"], "`--max-page` " + follow["max-page"]},
@@ -79,17 +77,10 @@ func TestPublishedTypesAreFetched(t *testing.T) {
 	root := t.TempDir()
 	rules := filepath.Join(t.TempDir(), "robots.txt")
 	for _, name := range strings.Fields("a.htm a.html a.html.en a.html.in a.xhtml a.pdf a.txt a.xml a.jpg a.zip a.css a.js a.mp4 a.doc a.php noextension") {
-		if err := os.WriteFile(filepath.Join(root, name), []byte("content"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(root, name), "content")
 	}
-	if err := os.WriteFile(rules, []byte("User-agent: *\nDisallow:\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../../docs/limits.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, rules, "User-agent: *\nDisallow:\n")
+	page := must.Get(os.ReadFile("../../docs/limits.md"))
 	s, crawler, published := &server.Site{Docroot: root, Base: "https://site.example/"}, &seed.Seeder{}, []string{}
 	s.Robots.File = rules
 	for o, err := range s.Scan(t.Context(), nil) {
@@ -112,20 +103,13 @@ func TestPublishedTypesAreFetched(t *testing.T) {
 // Even with the longest allowed base, the description of a site is not longer than readers accept.
 func TestLongestDescriptionIsRead(t *testing.T) {
 	base := "https://site.example/" + strings.Repeat("&", protocol.MaxURL/2-len("https://site.example/")-1) + "/"
-	if err := (&server.Site{Docroot: t.TempDir(), Base: base}).Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (&server.Site{Docroot: t.TempDir(), Base: base}).Check())
 	if err := (&server.Site{Docroot: t.TempDir(), Base: base + "&/"}).Check(); err == nil {
 		t.Fatal("a longer base is accepted too")
 	}
-	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: base}))
 	defer j.Close()
-	if err := j.EndBaseline(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.EndBaseline())
 	n := &doors.Notifier{Log: j, Base: base, Content: doors.Content{Items: server.Moments(j)},
 		Clients: doors.Clients{Where: func(string) (caller.Predicate, error) { return nil, nil }}}
 	w := httptest.NewRecorder()

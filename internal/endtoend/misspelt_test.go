@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // misspelt returns an option with a letter left out, with one doubled, with two swapped, and without a hyphen.
@@ -35,9 +37,7 @@ func TestMisspeltOptions(t *testing.T) {
 	// answered runs a command with a file, and checks what it says about the misspelt names, by their lines.
 	answered := func(command, text string, lines map[int]line) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, file, text)
 		words := append(strings.Fields(command), "--config", file)
 		said, code := run(t, words[0], words[1:]...)
 		if code != 2 {
@@ -97,9 +97,7 @@ func TestMisspeltOptions(t *testing.T) {
 func TestMistakenValues(t *testing.T) {
 	dir := t.TempDir()
 	file, docroot := filepath.Join(dir, "parley.conf"), filepath.Join(dir, "html")
-	if err := os.CopyFS(docroot, os.DirFS("../../examples/quickstart/site")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(docroot, os.DirFS("../../examples/quickstart/site")))
 	site := "base https://www.example.org/\ndocroot " + docroot + "\nstate " + filepath.Join(dir, "state") + "\n"
 	for _, c := range []struct {
 		command, text, want string
@@ -120,9 +118,7 @@ func TestMistakenValues(t *testing.T) {
 		{"rdfgen --preset high", site, "unknown option --preset, which another program has", 2},
 		{"crawler crawl http://127.0.0.1:9/", "into " + docroot + "\nadmin-token tokens\n", "FILE:2: admin-token tokens: it needs --admin\n", 2},
 	} {
-		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, file, c.text)
 		words := append(strings.Fields(c.command), "--config", file)
 		if said, code := run(t, words[0], words[1:]...); code != c.code || !strings.Contains(said, strings.Replace(c.want, "FILE", file, 1)) || strings.Count(said, "want") > 2 {
 			t.Errorf("%s with\n%s: exit code %d, not %d; it does not say %q but %s", c.command, c.text, code, c.code, c.want, said)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -44,12 +45,9 @@ func (m *moving) pages() []string {
 // manifestAt returns the head of the manifest at a base URL.
 func (r *rig) manifestAt(base string) protocol.Manifest {
 	r.t.Helper()
-	resp, err := http.Get(base + "robots.rdf")
-	r.must(err)
+	resp := must.Get(http.Get(base + "robots.rdf"))
 	defer resp.Body.Close()
-	head, err := protocol.ReadManifestHead(resp.Body, protocol.ManifestOptions{URL: base + "robots.rdf"})
-	r.must(err)
-	return head
+	return must.Get(protocol.ReadManifestHead(resp.Body, protocol.ManifestOptions{URL: base + "robots.rdf"}))
 }
 
 // A site moves to another address while a page is edited, and the old address redirects there. The running crawler goes over to the
@@ -67,8 +65,7 @@ func TestSiteMovesToAnotherAddress(t *testing.T) {
 
 	// Without the option, the state is not taken for that of another site.
 	r.notifier.stop()
-	next, err := front.Serve(r.root)
-	r.must(err)
+	next := must.Get(front.Serve(r.root))
 	defer next.Close()
 	r.base, r.sidecar = next.Base, next.Sidecar
 	if out, code := r.rdfgen(); code != 1 || !strings.Contains(out, "--moved-from "+old) {
@@ -88,14 +85,12 @@ func TestSiteMovesToAnotherAddress(t *testing.T) {
 	}
 
 	r.must(r.web.Close())
-	ln, err := net.Listen("tcp", strings.TrimSuffix(strings.TrimPrefix(old, "http://"), "/"))
-	r.must(err)
+	ln := must.Get(net.Listen("tcp", strings.TrimSuffix(strings.TrimPrefix(old, "http://"), "/")))
 	address := &moving{to: r.base}
 	server := &http.Server{Handler: address}
 	go server.Serve(ln)
 	defer server.Close()
-	kept, err := os.Stat(filepath.Join(r.mirror, "d2/p2.html"))
-	r.must(err)
+	kept := must.Get(os.Stat(filepath.Join(r.mirror, "d2/p2.html")))
 	r.until("the crawler has moved", func() bool { return strings.Contains(r.crawler.said(), "the site has moved") })
 	r.crawler.kill9() // perhaps before it has fetched anything there
 	r.base = old      // on the command line

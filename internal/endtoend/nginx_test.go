@@ -15,6 +15,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // TestGitDocBehindNginx is the complete setup: a real site behind a real nginx, with the server block of the
@@ -30,8 +31,7 @@ func TestGitDocBehindNginx(t *testing.T) {
 	r.startNotifier()
 	r.startCrawler()
 	r.identical()
-	pages, err := filepath.Glob(filepath.Join(gitDoc, "*.html"))
-	r.must(err)
+	pages := must.Get(filepath.Glob(filepath.Join(gitDoc, "*.html")))
 	if n := len(tree(t, r.mirror)); n < len(pages) {
 		t.Errorf("the mirror has %d pages, want at least %d", n, len(pages))
 	}
@@ -76,10 +76,8 @@ func TestGitDocBehindNginx(t *testing.T) {
 // edit appends to a page in place.
 func (r *rig) edit(name string) {
 	r.t.Helper()
-	f, err := os.OpenFile(r.path(name), os.O_APPEND|os.O_WRONLY, 0)
-	r.must(err)
-	_, err = fmt.Fprintf(f, "<!-- edited %d -->\n", time.Now().UnixNano())
-	r.must(err)
+	f := must.Get(os.OpenFile(r.path(name), os.O_APPEND|os.O_WRONLY, 0))
+	must.Get(fmt.Fprintf(f, "<!-- edited %d -->\n", time.Now().UnixNano()))
 	r.must(f.Close())
 }
 
@@ -123,14 +121,9 @@ func (a *accessLog) pages() map[string]int {
 // requests returns the number of requests of Parley's crawler for each URL since the last call.
 func (a *accessLog) requests() map[string]int {
 	a.t.Helper()
-	f, err := os.Open(a.path)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	f := must.Get(os.Open(a.path))
 	defer f.Close()
-	if _, err := f.Seek(a.seen, 0); err != nil {
-		a.t.Fatal(err)
-	}
+	must.Get(f.Seek(a.seen, 0))
 	got := map[string]int{}
 	for s := bufio.NewScanner(f); s.Scan(); {
 		a.seen += int64(len(s.Bytes())) + 1
@@ -150,10 +143,8 @@ func (a *accessLog) requests() map[string]int {
 func (r *rig) behindNginx(nginx, locations string) *accessLog {
 	r.t.Helper()
 	dir := filepath.Dir(r.root)
-	block, err := os.ReadFile("../../examples/nginx/parley.conf")
-	r.must(err)
-	pages, err := filepath.Abs("../../examples/nginx/parley-pages.conf")
-	r.must(err)
+	block := must.Get(os.ReadFile("../../examples/nginx/parley.conf"))
+	pages := must.Get(filepath.Abs("../../examples/nginx/parley-pages.conf"))
 	addr := front.FreeAddress()
 	conf := strings.NewReplacer(
 		"listen 80;", "listen "+addr+";",
@@ -172,7 +163,7 @@ func (r *rig) behindNginx(nginx, locations string) *accessLog {
 		"include /etc/nginx/mime.types;\naccess_log %[2]s combined;\nclient_body_temp_path %[1]s/body;\nproxy_temp_path %[1]s/proxy;\n"+
 		"fastcgi_temp_path %[1]s/fastcgi;\nuwsgi_temp_path %[1]s/uwsgi;\nscgi_temp_path %[1]s/scgi;\n%[3]s\n}\n", dir, log, conf)
 	file := filepath.Join(dir, "nginx.conf")
-	r.must(os.WriteFile(file, []byte(whole), 0o644))
+	must.Write(r.t, file, whole)
 	cmd := exec.Command(nginx, "-c", file, "-p", dir)
 	var said lockedBuffer
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // olderPrograms builds the programs of an earlier commit, and returns their directory.
@@ -139,8 +140,7 @@ func TestStatesOfOlderVersions(t *testing.T) {
 			r.crawler.stop()
 			r.notifier.stop()
 			if v.site < 3 {
-				state, err := os.ReadFile(r.state)
-				r.must(err)
+				state := must.Get(os.ReadFile(r.state))
 				bin = older
 				said, code := run(t, "rdfgen", "--docroot", r.root, "--base", r.base, "--state", r.state)
 				if after, err := os.ReadFile(r.state); code != 1 || !strings.Contains(said, "format 3") || err != nil || string(after) != string(state) {
@@ -159,11 +159,9 @@ func TestStatesOfOlderVersions(t *testing.T) {
 // read returns what the site answers.
 func (r *rig) read(path string) (status int, text string) {
 	r.t.Helper()
-	resp, err := http.Get(r.base + path)
-	r.must(err)
+	resp := must.Get(http.Get(r.base + path))
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	r.must(err)
+	b := must.Get(io.ReadAll(resp.Body))
 	return resp.StatusCode, string(b)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // TestOtherToolsReadManifests makes third-party tools read the manifests of a real site and of a tree with
@@ -23,7 +24,7 @@ func TestOtherToolsReadManifests(t *testing.T) {
 		docroots = append(docroots, gitDoc)
 	}
 	robots := filepath.Join(t.TempDir(), "robots.txt") // robots.txt of the host, for a site below a path
-	r.must(os.WriteFile(robots, []byte("User-agent: *\nDisallow:\n"), 0o644))
+	must.Write(r.t, robots, "User-agent: *\nDisallow:\n")
 	for _, docroot := range docroots {
 		published := filepath.Join(filepath.Dir(r.root), "published.rdf")
 		for _, flags := range [][]string{
@@ -35,7 +36,7 @@ func TestOtherToolsReadManifests(t *testing.T) {
 				t.Fatalf("rdfgen %q: exit %d: %s", flags, code, out)
 			}
 			if flags[4] != "--out" {
-				r.must(os.WriteFile(published, []byte(out), 0o644))
+				must.Write(r.t, published, out)
 			}
 			for _, witness := range [][]string{{xmllint, "--noout", published}, {rapper, "-q", "-c", "-i", "rdfxml", published}} {
 				if said, err := exec.Command(witness[0], witness[1:]...).CombinedOutput(); err != nil || len(said) > 0 {

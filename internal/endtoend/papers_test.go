@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // rowsOf is the number of rows of docs/papers.md by their first letter: 301, and 46 errata.
@@ -34,10 +35,7 @@ var (
 // that it names exists. A row counts as working only if it names a test or a command. Links are checked by
 // TestManualPages.
 func TestPapers(t *testing.T) {
-	text, err := os.ReadFile("../../docs/papers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/papers.md"))
 	rows, count := map[string]string{}, map[byte]int{}
 	for _, m := range paperRow.FindAllSubmatch(text, -1) {
 		id, cells := string(m[1]), strings.Split(string(m[2]), " | ")
@@ -195,7 +193,7 @@ func allOptions(t *testing.T) map[string]map[string]bool {
 
 // goFiles calls f with each Go file of the repository.
 func goFiles(t *testing.T, f func(path string, source []byte)) {
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
@@ -204,10 +202,7 @@ func goFiles(t *testing.T, f func(path string, source []byte)) {
 			f(path, source)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // comments returns the comments of a Go file.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/doors"
 )
@@ -19,10 +20,7 @@ import (
 // content.
 func TestPublishCollection(t *testing.T) {
 	const base = "http://site.example/"
-	c, err := collection.Open(t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(collection.Open(t.TempDir(), nil))
 	defer c.Close()
 	visit := func(bodies map[string]string) {
 		t.Helper()
@@ -30,9 +28,7 @@ func TestPublishCollection(t *testing.T) {
 		for path := range bodies {
 			turn.Finds = append(turn.Finds, collection.Find{URL: base + path})
 		}
-		if _, err := c.Commit(&turn); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Commit(&turn))
 		turn = collection.Commit{}
 		for path, body := range bodies {
 			p, _, err := c.Page(base + path)
@@ -45,9 +41,7 @@ func TestPublishCollection(t *testing.T) {
 			}
 			turn.Visits = append(turn.Visits, v)
 		}
-		if _, err := c.Commit(&turn); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Commit(&turn))
 	}
 
 	n := &doors.Notifier{Log: c.Log(), Base: base}

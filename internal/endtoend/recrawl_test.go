@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -64,11 +65,9 @@ func TestRecrawlFetchesOnlyChangedPages(t *testing.T) {
 // listed returns the cursor of the manifest.
 func (r *rig) listed() protocol.Cursor {
 	r.t.Helper()
-	resp, err := http.Get(r.base + "robots.rdf")
-	r.must(err)
+	resp := must.Get(http.Get(r.base + "robots.rdf"))
 	defer resp.Body.Close()
-	m, err := readManifest(resp.Body)
-	r.must(err)
+	m := must.Get(readManifest(resp.Body))
 	return m.Cursor
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A believing is a crawler that runs on a site with all default options except those that a test site needs.
@@ -91,8 +93,7 @@ func (b *believing) why(url string) string {
 func (b *believing) pushed(name string, within time.Duration) bool {
 	b.rig.t.Helper()
 	b.web.Requests()
-	old, err := os.ReadFile(b.path(name))
-	b.rig.must(err)
+	old := must.Get(os.ReadFile(b.path(name)))
 	b.write(name, strings.Replace(string(old), "<p>", fmt.Sprintf("<p>Edited at %d. ", time.Now().UnixNano()), 1))
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if b.web.Requests()["/"+name] > 0 {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server/inventory"
 )
 
@@ -74,8 +75,7 @@ func newRig(t *testing.T) *rig {
 	dir := t.TempDir()
 	r := &rig{t: t, root: filepath.Join(dir, "public"), mirror: filepath.Join(dir, "mirror"), state: filepath.Join(dir, "state.db")}
 	r.must(os.Mkdir(r.root, 0o755))
-	web, err := front.Serve(r.root)
-	r.must(err)
+	web := must.Get(front.Serve(r.root))
 	t.Cleanup(func() { web.Close() })
 	r.web, r.base, r.sidecar = web, web.Base, web.Sidecar
 	t.Cleanup(func() {
@@ -99,8 +99,7 @@ func (r *rig) path(name string) string { return filepath.Join(r.root, filepath.F
 
 func (r *rig) write(name, content string) {
 	r.t.Helper()
-	r.must(os.MkdirAll(filepath.Dir(r.path(name)), 0o755))
-	r.must(os.WriteFile(r.path(name), []byte(content), 0o644))
+	must.Write(r.t, r.path(name), content)
 }
 
 func (r *rig) startNotifier(flags ...string) {
@@ -260,9 +259,7 @@ func start(t *testing.T, earlier *program, name string, args ...string) *program
 		p.log.Write([]byte(earlier.said()))
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Start())
 	go func() { p.cmd.Wait(); close(p.done) }()
 	return p
 }

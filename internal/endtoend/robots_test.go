@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // forbidsSecret is a robots.txt that forbids /secret/.
@@ -48,8 +50,7 @@ func (r *rig) wantManifest(when string, secret bool, flags ...string) {
 // told reports whether a file of the docroot contains a text.
 func (r *rig) told(file, what string) bool {
 	r.t.Helper()
-	b, err := os.ReadFile(r.path(file))
-	r.must(err)
+	b := must.Get(os.ReadFile(r.path(file)))
 	return strings.Contains(string(b), what)
 }
 
@@ -129,12 +130,7 @@ func TestRobotsLostUnderNotifier(t *testing.T) {
 func TestRobotsOfASiteBelowAPath(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"index.html": "<p>Welcome", "secret/plan.html": "<p>The plan"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, filepath.Join(root, name), text)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/docs/", http.StripPrefix("/docs/", http.FileServer(http.Dir(root))))
@@ -149,10 +145,7 @@ func TestRobotsOfASiteBelowAPath(t *testing.T) {
 	}
 	wantManifest := func(when string) {
 		t.Helper()
-		b, err := os.ReadFile(filepath.Join(dir, "robots.rdf"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(dir, "robots.rdf")))
 		if text := string(b); strings.Contains(text, "plan.html") || !strings.Contains(text, `"`+web.URL+`/docs/"`) {
 			t.Errorf("%s the manifest is:\n%s", when, text)
 		}
@@ -170,9 +163,7 @@ func TestRobotsOfASiteBelowAPath(t *testing.T) {
 		t.Errorf("rdfgen exits %d: %s", code, said)
 	}
 	rules := filepath.Join(dir, "rules")
-	if err := os.WriteFile(rules, []byte("User-agent: *\nDisallow: /docs/secret\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, rules, "User-agent: *\nDisallow: /docs/secret\n")
 	if said, code := describe("new state", "--robots", rules); code != 0 {
 		t.Errorf("rdfgen exits %d: %s", code, said)
 	}
@@ -184,12 +175,7 @@ func TestRobotsOfASiteBelowAPath(t *testing.T) {
 func TestSelfCheckThroughAProxy(t *testing.T) {
 	dir := t.TempDir()
 	root, asked := filepath.Join(dir, "public"), atomic.Int32{}
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "a.html"), []byte("<p>A page"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, filepath.Join(root, "a.html"), "<p>A page")
 	files := http.FileServer(http.Dir(root))
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Host == "site.invalid" && r.URL.Path == "/a.html" {

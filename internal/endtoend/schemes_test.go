@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -157,8 +158,7 @@ func TestSchemesWithoutBytes(t *testing.T) {
 	}
 	r.startNotifier("--preset", "high", "--per-address", "64", "--grace", "300ms", "--write-every", "300ms")
 	head := func() protocol.Cursor {
-		d, err := client.Discover(t.Context(), &client.Source{Base: r.base})
-		r.must(err)
+		d := must.Get(client.Discover(t.Context(), &client.Source{Base: r.base}))
 		return d.Head
 	}
 	begin := head()
@@ -190,8 +190,7 @@ func TestSchemesWithoutBytes(t *testing.T) {
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		r.must(err)
-		m, err := protocol.ParseMessage(b)
-		r.must(err)
+		m := must.Get(protocol.ParseMessage(b))
 		bodies := 0
 		for _, body := range m.Bodies { // a long page is only named, and a follower can fetch it from the web server
 			if !body.IsZero() && body.Href == "" {
@@ -280,8 +279,7 @@ func (r *rig) alter(rnd *rand.Rand) {
 	case 4:
 		r.write(page, pageOf(rnd, 100))
 	default:
-		text, err := os.ReadFile(r.path(page))
-		r.must(err)
+		text := must.Get(os.ReadFile(r.path(page)))
 		r.write(page, strings.Replace(string(text), "</body>", fmt.Sprintf("<p>%d</p></body>", rnd.IntN(1<<30)), 1)+" ")
 	}
 }
@@ -291,8 +289,7 @@ func (r *rig) everything(rnd *rand.Rand) {
 	r.t.Helper()
 	for p := range tree(r.t, r.root) {
 		if rnd.IntN(4) > 0 {
-			text, err := os.ReadFile(r.path(p))
-			r.must(err)
+			text := must.Get(os.ReadFile(r.path(p)))
 			r.write(p, string(text)+fmt.Sprintf("<!-- %d -->\n", rnd.IntN(1<<30)))
 		}
 	}
@@ -362,10 +359,7 @@ func (w *told) take(s client.Step, listed map[string]bool) map[string]bool {
 // same reports whether the manifest, served at from, has the same metadata of the same pages.
 func (w *told) same(t *testing.T, from, base string) bool {
 	t.Helper()
-	resp, err := http.Get(from + "robots.rdf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(from + "robots.rdf"))
 	defer resp.Body.Close()
 	w.mu.Lock()
 	defer w.mu.Unlock()

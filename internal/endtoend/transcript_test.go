@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A transcript is a page of documentation whose indented blocks are a shell session: a line "$ COMMAND", and
@@ -31,10 +33,7 @@ const indent = "    "
 
 func readTranscript(t *testing.T, file string) transcript {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))
 	var tr transcript
 	var s *step
 	more := "" // end of the command that is being read

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -153,8 +154,7 @@ func (s *unpreparedSite) file(urlPath string) string {
 
 func (s *unpreparedSite) copyTree(docroot string) {
 	s.t.Helper()
-	docroot, err := filepath.EvalSymlinks(docroot)
-	s.must(err)
+	docroot = must.Get(filepath.EvalSymlinks(docroot))
 	s.must(filepath.WalkDir(docroot, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -183,8 +183,7 @@ func (s *unpreparedSite) editSome(n int, what string) (edited []string) {
 	s.t.Helper()
 	for i := range n {
 		p := s.pages[i*len(s.pages)/n]
-		b, err := os.ReadFile(s.file(p))
-		s.must(err)
+		b := must.Get(os.ReadFile(s.file(p)))
 		s.must(os.WriteFile(s.file(p), bytes.Replace(b, []byte("</body>"), fmt.Appendf(nil, "<p>%s %d</p></body>", what, i), 1), 0o644))
 		if after, _ := os.ReadFile(s.file(p)); bytes.Equal(after, b) {
 			s.must(os.WriteFile(s.file(p), fmt.Appendf(b, "<!-- %s -->\n", what), 0o644))
@@ -199,8 +198,7 @@ func (s *unpreparedSite) told(pages []string) {
 	s.t.Helper()
 	want := map[string]bool{}
 	for _, p := range pages {
-		b, err := os.ReadFile(s.file(p))
-		s.must(err)
+		b := must.Get(os.ReadFile(s.file(p)))
 		want[protocol.Sum(b).String()] = true
 	}
 	s.until("the edits are announced", func() bool {
@@ -226,8 +224,7 @@ func (s *unpreparedSite) seen(pages []string) map[string]string {
 	s.t.Helper()
 	m := map[string]string{}
 	for _, p := range pages {
-		b, err := os.ReadFile(s.file(p))
-		s.must(err)
+		b := must.Get(os.ReadFile(s.file(p)))
 		m[p] = protocol.Sum(b).String()
 	}
 	return m
@@ -289,9 +286,7 @@ func (s *unpreparedSite) pathOf(u string) string {
 	if !ok {
 		return ""
 	}
-	p, err := url.PathUnescape(p)
-	s.must(err)
-	return p
+	return must.Get(url.PathUnescape(p))
 }
 
 // records reads all bodies of the WARC files: their digests without nonces, by their recorded digests.
@@ -371,8 +366,7 @@ func (s *unpreparedSite) account(what string, changed []string) {
 	doors := map[string]int{}
 	others := 0
 	for uri, n := range s.access.requests() {
-		p, err := url.PathUnescape(uri)
-		s.must(err)
+		p := must.Get(url.PathUnescape(uri))
 		switch {
 		case isDoor(uri):
 			doors[uri] += n

@@ -9,21 +9,16 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // get asks as a plain client.
 func get(t *testing.T, c *http.Client, url string) (*http.Response, string) {
 	t.Helper()
-	resp, err := c.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(c.Get(url))
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(resp.Body))
 	return resp, string(body)
 }
 
@@ -98,10 +93,7 @@ func TestAnHonestSite(t *testing.T) {
 			t.Errorf("notified after %v: %v, %v", time.Since(begin), m, err)
 		}
 		before, _ := get(t, c, s.Origin+"/")
-		again, err := http.NewRequest("GET", s.Origin+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(http.NewRequest("GET", s.Origin+"/", nil))
 		again.Header.Set("If-None-Match", before.Header.Get("ETag"))
 		if resp, err := c.Do(again); err != nil || resp.StatusCode != 304 {
 			t.Errorf("fetched again: %v, %v", resp, err)

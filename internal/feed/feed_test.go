@@ -17,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/feed"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -54,19 +55,14 @@ var hostile = []string{
 func written(t testing.TB, form string, f feed.Feed) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := forms[form](&b, f); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, forms[form](&b, f))
 	return b.Bytes()
 }
 
 func TestRoundTrip(t *testing.T) {
 	f := some()
 	for form := range forms {
-		got, err := feed.Read(bytes.NewReader(written(t, form, f)), feed.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(feed.Read(bytes.NewReader(written(t, form, f)), feed.Options{}))
 		if got.Title != f.Title || got.Home != home || form != "rss" && got.Self != f.Self || form != "json" && got.Hub != f.Hub {
 			t.Errorf("%s: %+v", form, got)
 		}
@@ -165,9 +161,7 @@ func TestOtherToolsReadFeeds(t *testing.T) {
 	for what, f := range map[string]feed.Feed{"some": some(), "empty": {Home: home}, "hostile": hostileFeed()} {
 		for form := range forms {
 			path := filepath.Join(t.TempDir(), form)
-			if err := os.WriteFile(path, written(t, form, f), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, written(t, form, f), 0o600))
 			t.Run("xmllint/"+what+"/"+form, func(t *testing.T) {
 				args := map[string][]string{"rss": {"--schema", "testdata/rss20.xsd"}, "atom": {"--relaxng", "testdata/atom.rng"}}[form]
 				if args == nil {
@@ -182,10 +176,7 @@ func TestOtherToolsReadFeeds(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
-				read, err := feed.Read(bytes.NewReader(written(t, form, f)), feed.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				read := must.Get(feed.Read(bytes.NewReader(written(t, form, f)), feed.Options{}))
 				var want []string
 				for _, e := range read.Entries {
 					if e.Op == protocol.Delete {

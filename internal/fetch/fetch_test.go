@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/fetch"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -65,10 +66,7 @@ func TestRedirects(t *testing.T) {
 		paced := 0
 		client := fetch.Client{Agent: "agent", Redirects: redirects, Pace: func(context.Context) error { paced++; return nil }}
 		asked = 0
-		a, err := client.Get(t.Context(), base+"/a", http.Header{"X-Kept": {"yes"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(client.Get(t.Context(), base+"/a", http.Header{"X-Kept": {"yes"}}))
 		a.Close()
 		if a.URL != base+want.url || strings.TrimPrefix(a.Location, base) != want.location || a.OK() != (want.location == "") {
 			t.Errorf("%d redirects: %s of %s leads to %q", redirects, a.Says(), a.URL, a.Location)
@@ -159,10 +157,7 @@ func TestValidators(t *testing.T) {
 	var client fetch.Client
 	var known fetch.Validators
 	for _, want := range []int{http.StatusOK, http.StatusNotModified} {
-		a, err := client.Get(t.Context(), base, known.Header())
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(client.Get(t.Context(), base, known.Header()))
 		a.Close()
 		if a.Status != want {
 			t.Errorf("requested with %v, the server answers %s", known, a.Says())

@@ -40,7 +40,7 @@ func Natural(rawURL, mediaType string, portable bool) (string, bool) {
 	if !ok || host == "" || !slash && path != "" {
 		return "", false
 	}
-	host = Escape(host, portable)
+	host = escape(host, portable)
 	name, ok := below(strings.TrimPrefix(path, "/"), mediaType, portable)
 	name = host + "/" + name
 	return name, ok && len(host) <= maxSegment && len(name) <= maxName
@@ -80,8 +80,8 @@ func below(rest, mediaType string, portable bool) (string, bool) {
 		case i == last && path.Ext(name) == "" && (mediaType == "text/html" || mediaType == "application/xhtml+xml"):
 			name += ".html"
 		}
-		if name = Escape(name, portable); i == last && hasQuery {
-			name += Escape("%3F"+query, portable)
+		if name = escape(name, portable); i == last && hasQuery {
+			name += escape("%3F"+query, portable)
 		}
 		if len(name) > limit {
 			return "", false
@@ -105,9 +105,9 @@ func Other(rawURL string) string {
 // Fold returns the same string for two names that a case-insensitive file system takes for one.
 func Fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// Escape writes characters that a name may not have as %XX: control characters, slashes, a leading dot; with
+// escape writes characters that a name may not have as %XX: control characters, slashes, a leading dot; with
 // portable also those that Windows rejects.
-func Escape(name string, portable bool) string {
+func escape(name string, portable bool) string {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {
 		c := name[i]

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/graph"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // bvOptions are those of the WebGraph framework. The zero value has its codes, without references and intervals.
@@ -275,10 +276,7 @@ func TestBVGraphOfThePaper(t *testing.T) {
 	for range pages - 19 {
 		w.gamma(0)
 	}
-	g, err := graph.ReadBV(strings.NewReader(w.properties(pages, 26)), bytes.NewReader(w.bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(graph.ReadBV(strings.NewReader(w.properties(pages, 26)), bytes.NewReader(w.bytes())))
 	valid(t, g)
 	for page, want := range map[uint32][]uint32{
 		14: {},

@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/graph"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 const (
@@ -61,10 +62,7 @@ func TestReadAndReach(t *testing.T) {
 // read reads a graph from texts; "" for nodes means none.
 func read(t testing.TB, adj, nodes string) *graph.Graph {
 	t.Helper()
-	g, err := readTexts(adj, nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(readTexts(adj, nodes))
 	valid(t, g)
 	return g
 }
@@ -137,10 +135,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		valid(t, g)
-		again, err := readTexts(texts(g))
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(readTexts(texts(g)))
 		same(t, again, g)
 	})
 }
@@ -176,18 +171,12 @@ func same(t testing.TB, g, want *graph.Graph) {
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, content []byte) {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), content, 0o644))
 	}
 	var packed bytes.Buffer
 	z := coding.NewZstd(&packed)
-	if _, err := io.WriteString(z, fewLinks); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(z, fewLinks))
+	must.OK(t, z.Close())
 	write("text.adj", []byte(fewLinks))
 	write("packed.adj.zst", packed.Bytes())
 	write("packed.nodes.tsv", []byte(fewPages))
@@ -202,10 +191,7 @@ func TestOpen(t *testing.T) {
 	write("cut.graph", content[:len(content)-1])
 
 	for name, nodes := range map[string]string{"text.adj": "", "packed.adj.zst": fewPages, "bv.graph": ""} {
-		g, err := graph.Open(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(graph.Open(filepath.Join(dir, name)))
 		same(t, g, read(t, fewLinks, nodes))
 	}
 	for name, want := range map[string]string{
@@ -235,10 +221,7 @@ func TestRecordedGraphs(t *testing.T) {
 		{"toronto-cheese", 3_266, 11_660, 1_873},
 		{"wb-cs-stanford", 9_914, 35_555, 1},
 	} {
-		g, err := graph.Open(machine.Data(t, "graphs", c.name+".adj.zst"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(graph.Open(machine.Data(t, "graphs", c.name+".adj.zst")))
 		valid(t, g)
 		if g.Len() != c.pages || len(g.To) != c.links || len(g.Hosts) != c.hosts {
 			t.Errorf("%s: %d pages, %d links, %d hosts", c.name, g.Len(), len(g.To), len(g.Hosts))

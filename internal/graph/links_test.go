@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/graph"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Links between URLs are a graph: each page and each link is in it once, and hosts are those of the URLs.
@@ -24,10 +25,7 @@ func TestGraphOfLinks(t *testing.T) {
 			}
 		}
 	}
-	g, err := graph.OfLinks(links(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(graph.OfLinks(links(nil)))
 	if want := []string{"a.example", "b.example:8080", "c.example"}; !slices.Equal(g.Hosts, want) || !slices.Equal(g.Host, []uint32{0, 1, 0, 2}) {
 		t.Errorf("the hosts are %q, %v", g.Hosts, g.Host)
 	}

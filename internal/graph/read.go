@@ -22,7 +22,13 @@ const (
 )
 
 // Open reads a graph from a file: links as text (X.adj, also compressed: X.adj.zst, X.adj.gz), or a graph of the WebGraph framework
-// (X.graph, with X.properties beside it). If X.nodes.tsv or X.nodes.tsv.zst is beside it, that names the pages. See Read and ReadBV.
+// (X.graph, with X.properties beside it). If X.nodes.tsv or X.nodes.tsv.zst is beside it, that names the pages. For
+// WebGraph see ReadBV.
+//
+// Line i of a text of links, from 0, has the numbers of the pages to which page i links, in increasing order, with spaces between. Line i of
+// names is page i, with tabs between: its number, its host, optionally its path or URL, and optionally its length in bytes; a first line
+// with "#" is skipped. Without names, all pages are of one host whose name is unknown. An error names the line. Memory is bounded by the
+// length of the texts, each of which is limited to 4 GiB.
 func Open(path string) (*Graph, error) {
 	g, err := open(path)
 	if err != nil {
@@ -88,24 +94,6 @@ func unpacked(path string, f func(io.Reader) error) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-// Read reads a graph from two texts. Line i of the first, from 0, has the numbers of the pages to which page i links, in increasing order,
-// with spaces between. The second may be nil, then all pages are of one host whose name is unknown; else line i of it is page i, with
-// tabs between: its number, its host, optionally its path or URL, and optionally its length in bytes. A first line with "#" is skipped.
-//
-// An error names the line. Memory is bounded by the length of the texts, each of which is limited to 4 GiB.
-func Read(adj, nodes io.Reader) (*Graph, error) {
-	g, err := readLinks(adj)
-	if err != nil {
-		return nil, fmt.Errorf("read links: %w", err)
-	}
-	if nodes != nil {
-		if err := g.readNames(nodes); err != nil {
-			return nil, fmt.Errorf("read names of pages: %w", err)
-		}
-	}
-	return g, nil
 }
 
 func readLinks(r io.Reader) (*Graph, error) {

@@ -16,32 +16,23 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/graph"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // recorded reads a recorded graph.
 func recorded(t *testing.T, name string) *graph.Graph {
 	t.Helper()
-	g, err := graph.Open(machine.Data(t, "graphs", name+".adj.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(graph.Open(machine.Data(t, "graphs", name+".adj.zst")))
 }
 
 // wikispeedia reads the graph of articles.
 func wikispeedia(t *testing.T) *graph.Graph {
 	t.Helper()
-	f, err := os.Open(machine.Data(t, "graphs", "wikispeedia", "links.tsv.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(machine.Data(t, "graphs", "wikispeedia", "links.tsv.zst")))
 	defer f.Close()
-	r, err := coding.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(coding.NewReader(f))
 	defer r.Close()
-	g, err := graph.OfLinks(func(yield func([2]string, error) bool) {
+	g := must.Get(graph.OfLinks(func(yield func([2]string, error) bool) {
 		lines := bufio.NewScanner(r)
 		for lines.Scan() {
 			from, to, ok := strings.Cut(lines.Text(), "\t")
@@ -52,10 +43,7 @@ func wikispeedia(t *testing.T) *graph.Graph {
 		if err := lines.Err(); err != nil {
 			yield([2]string{}, err)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return g
 }
 

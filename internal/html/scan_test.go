@@ -15,6 +15,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/urlref"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -462,9 +463,7 @@ func FuzzScan(f *testing.F) {
 		if len(page) > 2 && (page[0] == 0xff && page[1] == 0xfe || page[0] == 0xfe && page[1] == 0xff) {
 			return // UTF-16: the oracle does not read it
 		}
-		if err := agree(bytes.TrimPrefix(page, []byte("\uFEFF"))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, agree(bytes.TrimPrefix(page, []byte("\uFEFF"))))
 		s := html.Scanner{Contents: true, Embedded: true}
 		s.Scan(page)
 		if len(s.Content.Words) > 3*len(page)+16 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -77,10 +78,7 @@ func benchmarkRead(b *testing.B, each int) {
 	at, n := start, 0
 	b.ReportAllocs()
 	for b.Loop() {
-		changes, err := j.Read(context.Background(), at, each)
-		if err != nil {
-			b.Fatal(err)
-		}
+		changes := must.Get(j.Read(context.Background(), at, each))
 		n += len(changes)
 		if at.Seq += uint64(len(changes)); at == j.Head() {
 			at = start
@@ -97,10 +95,7 @@ func BenchmarkEntries(b *testing.B) {
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		v, err := j.View()
-		if err != nil {
-			b.Fatal(err)
-		}
+		v := must.Get(j.View())
 		for _, err := range v.Entries() {
 			if err != nil {
 				b.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -70,10 +71,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, e) {
 				t.Errorf("entry %+v became %+v, %v", e, got, err)
 			}
-			s, err := stored(key, journal.AppendEntry(key, e))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(stored(key, journal.AppendEntry(key, e)))
 			whole, err := s.Entry()
 			if err != nil || !reflect.DeepEqual(whole, e) || s.URL != it.URL || s.Type != it.Type || !bytes.Equal(s.Stamp, e.Stamp) ||
 				s.Held == e.Held.IsZero() || s.Other == e.Other.IsZero() {
@@ -303,9 +301,7 @@ func TestOpenCreatesDirectory(t *testing.T) {
 	}
 	// A process killed in Open leaves an empty file, or one without buckets.
 	empty, bare := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "bare")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(empty, nil, 0o600))
 	edit(t, bare, func(*bbolt.Tx) error { return nil })
 	for _, f := range []string{empty, bare} {
 		j := open(t, f, nil)

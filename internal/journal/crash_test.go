@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -102,13 +103,8 @@ func kill(t *testing.T, what, file string, after int) []string {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimEnv+"="+what, victimFile+"="+file)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())
+	must.OK(t, cmd.Start())
 	var lines []string
 	r := bufio.NewReader(out)
 	for {
@@ -145,10 +141,7 @@ func TestKilledWhileAppending(t *testing.T) {
 		if r, err := strconv.ParseUint(revision, 10, 64); err != nil || j.Revision() < r {
 			t.Fatalf("round %d: revision is %d after %s was reported", round, j.Revision(), revision)
 		}
-		noted, err := j.Note("victim/head")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noted := must.Get(j.Note("victim/head"))
 		at, err := protocol.ParseCursor(string(noted))
 		if err != nil || at.Epoch != epoch && round > 0 || at.Seq < told.Seq || at.Seq > head.Seq {
 			t.Fatalf("round %d: note is %q after %v was reported, the head is %v, %v", round, noted, told, head, err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -57,10 +58,7 @@ func TestDamagedFilesGiveNoWrongData(t *testing.T) {
 		t.Fatal(rest, err)
 	}
 	j.Close()
-	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(file))
 	used := len(whole)
 	for used > 0 && whole[used-1] == 0 {
 		used--
@@ -79,9 +77,7 @@ func TestDamagedFilesGiveNoWrongData(t *testing.T) {
 			}
 		}
 		f := filepath.Join(t.TempDir(), fmt.Sprint(round))
-		if err := os.WriteFile(f, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(f, b, 0o600))
 		j, err := journal.Open(f, nil)
 		if err != nil {
 			damaged++

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -72,9 +73,7 @@ func TestWait(t *testing.T) {
 
 		w1 = waiting(ctx, j, j.Head())
 		still(t, "at the head", w1)
-		if err := j.Renew(ctx, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, j.Renew(ctx, nil))
 		ended(t, "after a new epoch", w1, nil)
 
 		w1 = waiting(ctx, j, j.Head())

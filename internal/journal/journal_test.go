@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -53,10 +54,7 @@ func note(path, stamp string, held time.Time) journal.Step {
 
 func open(t testing.TB, path string, opts *journal.Options) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(path, opts))
 	t.Cleanup(func() { j.Close() })
 	return j
 }
@@ -75,17 +73,12 @@ func begin(t testing.TB, opts *journal.Options, paths ...string) (*journal.Journ
 
 func endBaseline(t testing.TB, j *journal.Journal) {
 	t.Helper()
-	if err := j.EndBaseline(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.EndBaseline())
 }
 
 func take(t testing.TB, j *journal.Journal, steps ...journal.Step) protocol.Cursor {
 	t.Helper()
-	head, err := j.Append(context.Background(), steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(j.Append(context.Background(), steps))
 	if head != j.Head() {
 		t.Fatalf("Append returned %v, head is %v", head, j.Head())
 	}
@@ -94,11 +87,7 @@ func take(t testing.TB, j *journal.Journal, steps ...journal.Step) protocol.Curs
 
 func read(t testing.TB, j *journal.Journal, after protocol.Cursor) []protocol.Change {
 	t.Helper()
-	changes, err := j.Read(context.Background(), after, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return changes
+	return must.Get(j.Read(context.Background(), after, 0))
 }
 
 // told writes changes for comparison: "3 move b<a".
@@ -130,10 +119,7 @@ func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
 
 func view(t testing.TB, j *journal.Journal) *journal.View {
 	t.Helper()
-	v, err := j.View()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(j.View())
 	t.Cleanup(v.Close)
 	return v
 }
@@ -239,10 +225,7 @@ func TestChangesAreNumberedInOrder(t *testing.T) {
 	check(t, "previous digest of a move", changes[3].Prev, page("c", "first c").Digest)
 	check(t, "item of a move", changes[3].Item, page("sub/e", "first c"))
 
-	some, err := j.Read(context.Background(), protocol.Cursor{Epoch: start.Epoch, Seq: 2}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	some := must.Get(j.Read(context.Background(), protocol.Cursor{Epoch: start.Epoch, Seq: 2}, 2))
 	check(t, "two changes", told(some), "3 delete b, 4 move sub/e<c")
 	j.Close()
 	j = open(t, file, nil)
@@ -472,10 +455,7 @@ func TestOpenRejectsOtherFiles(t *testing.T) {
 		take(t, good, create(fmt.Sprintf("%d", i), "x"))
 	}
 	good.Close()
-	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(file))
 	for name, content := range map[string][]byte{
 		"text":       []byte("hello, world\n"),
 		"long text":  bytes.Repeat([]byte("hello, world\n"), 10_000),
@@ -488,9 +468,7 @@ func TestOpenRejectsOtherFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := filepath.Join(t.TempDir(), "f")
-			if err := os.WriteFile(f, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(f, content, 0o600))
 			for range 2 { // and the lock does not stay
 				j, err := journal.Open(f, nil)
 				if err == nil {

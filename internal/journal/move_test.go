@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -23,9 +24,7 @@ func TestMoveKeepsWhatIsKnown(t *testing.T) {
 	take(t, j, journal.Step{Op: protocol.Create, Entry: whole}, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: other}},
 		journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: long}}, remove("gone"), note("b", "stamp b", noon))
 	setNotes(t, j, map[string][]byte{"sender/cursor": []byte("1")})
-	if err := j.SetMark("mark"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.SetMark("mark"))
 	was, before, revision := j.Head(), entriesOf(t, j), j.Revision()
 
 	ended, cancel := context.WithCancel(t.Context())
@@ -40,9 +39,7 @@ func TestMoveKeepsWhatIsKnown(t *testing.T) {
 		t.Errorf("%d entries after failures, were %d", len(now), len(before))
 	}
 
-	if err := j.Move(t.Context(), oldSite, newSite); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Move(t.Context(), oldSite, newSite))
 	j.Close()
 	j = open(t, file, nil)
 	now := j.Head()

@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -27,20 +28,16 @@ import (
 func notesOf(t testing.TB, j *journal.Journal, prefix string) string {
 	t.Helper()
 	var all []string
-	if err := j.EachNote(prefix, func(key string, value []byte) error {
+	must.OK(t, j.EachNote(prefix, func(key string, value []byte) error {
 		all = append(all, key+"="+string(value))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return strings.Join(all, ", ")
 }
 
 func setNotes(t testing.TB, j *journal.Journal, notes map[string][]byte) {
 	t.Helper()
-	if err := j.SetNotes(notes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.SetNotes(notes))
 }
 
 // Notes survive a restart and a new epoch, and wake
@@ -57,12 +54,8 @@ func TestNotesOutliveRestartsAndEpochs(t *testing.T) {
 
 	j = open(t, file, nil)
 	check(t, "notes after a restart", notesOf(t, j, "sender/"), want)
-	if err := j.Renew(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Renew(context.Background(), generation(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Renew(context.Background(), nil))
+	must.OK(t, j.Renew(context.Background(), generation(1)))
 	check(t, "notes of the new epoch", notesOf(t, j, "sender/"), want)
 	if v, err := j.Note("sender/empty"); err != nil || v == nil || len(v) > 0 {
 		t.Errorf("an empty note is %v, %v", v, err)
@@ -179,9 +172,7 @@ func TestRevision(t *testing.T) {
 	take(t, j, note("b", "another stamp", time.Time{}))
 	moved("a stamp", true)
 	check(t, "head", j.Head(), head)
-	if err := j.SetMark("mark"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.SetMark("mark"))
 	setNotes(t, j, map[string][]byte{"a": []byte("b")})
 	moved("a mark and a note", false)
 	take(t, j, remove("b"))
@@ -192,23 +183,16 @@ func TestRevision(t *testing.T) {
 	if stones := stonesOf(t, j); len(stones) > 0 {
 		t.Errorf("%+v", stones)
 	}
-	if err := j.Renew(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Renew(context.Background(), nil))
 	moved("a new epoch", true)
 	j.Close()
 	j = open(t, file, nil)
 	moved("a restart", false)
-	if err := j.Renew(context.Background(), func(yield func(protocol.Item, error) bool) { yield(page("a", "second a"), nil) }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Renew(context.Background(), func(yield func(protocol.Item, error) bool) { yield(page("a", "second a"), nil) }))
 	moved("a renewal with other items", true)
 	endBaseline(t, j)
 	moved("the end of the first scan", true)
-	v, err := j.View()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(j.View())
 	defer v.Close()
 	check(t, "revision of a view", v.Revision(), j.Revision())
 }
@@ -290,10 +274,7 @@ func TestVersion1FileIsUpgraded(t *testing.T) {
 		{Seq: 3, At: at, Op: protocol.Move, Item: page("a/d", "d"), From: d.URL, Prev: d.Digest},
 	}
 	file := version1(t)
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(file))
 	look := func(j *journal.Journal) {
 		t.Helper()
 		check(t, "head", j.Head().Seq, 3)
@@ -341,10 +322,7 @@ func TestVersion1FileIsUpgraded(t *testing.T) {
 
 // A record without newer fields is encoded exactly as in version 1.
 func TestPlainRecordsKeepVersion1Encoding(t *testing.T) {
-	b, err := os.ReadFile("testdata/version-1.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/version-1.txt"))
 	n := 0
 	for line := range strings.Lines(string(b)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")

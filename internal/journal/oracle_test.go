@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -253,9 +254,7 @@ func (o *oracle) setNotes(t *testing.T, j *journal.Journal, rnd *rand.Rand) {
 		}
 	}
 	was := j.Revision()
-	if err := j.SetNotes(set); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.SetNotes(set))
 	check(t, "revision after notes", j.Revision(), was)
 }
 
@@ -268,14 +267,12 @@ func (o *oracle) compareNotes(t *testing.T, j *journal.Journal) {
 	}
 	for _, prefix := range []string{"", "a/", "b", "b/", "c"} {
 		var got, want []string
-		if err := j.EachNote(prefix, func(key string, value []byte) error {
+		must.OK(t, j.EachNote(prefix, func(key string, value []byte) error {
 			if key != journal.QuietNote {
 				got = append(got, key+"="+string(value))
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for _, key := range slices.Sorted(maps.Keys(o.notes)) {
 			if strings.HasPrefix(key, prefix) {
 				want = append(want, key+"="+o.notes[key])
@@ -322,9 +319,7 @@ func TestRandomStepsAgainstAnOracle(t *testing.T) {
 					j = open(t, file, opts)
 				case n == 3:
 					old := j.Head()
-					if err := j.Renew(context.Background(), nil); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, j.Renew(context.Background(), nil))
 					check(t, "epoch is another", !o.whole || old.Epoch != j.Head().Epoch, true)
 					o.log, o.floor = nil, 0
 				case n == 4:
@@ -421,14 +416,10 @@ func (o *oracle) replace(t *testing.T, j *journal.Journal, rnd *rand.Rand, at *p
 		}
 	}
 	if at == nil {
-		if err := j.Renew(context.Background(), items); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, j.Renew(context.Background(), items))
 		return
 	}
-	if err := j.Adopt(context.Background(), *at, items); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Adopt(context.Background(), *at, items))
 	check(t, "head", j.Head(), *at)
 	o.log, o.floor, o.whole = make([]protocol.Change, at.Seq), at.Seq, true
 	if at.Seq == 0 {

@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
 func TestRenewDropsChangesAndKeepsItems(t *testing.T) {
 	j, file := begin(t, nil, "a", "b", "c")
 	old := take(t, j, update("a", "2"), remove("b"), note("c", "kept", noon))
-	if err := j.Renew(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Renew(context.Background(), nil))
 	check(t, "whole", j.Whole(), true)
 	check(t, "seq", j.Head().Seq, 0)
 	if j.Head().Epoch == old.Epoch {
@@ -71,9 +70,7 @@ func TestRenewWithOtherItems(t *testing.T) {
 	check(t, "head after failures", j.Head(), before)
 	check(t, "entries after failures", urls(entriesOf(t, j)), "a b d sub/c")
 
-	if err := j.Renew(context.Background(), seq(items, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Renew(context.Background(), seq(items, nil)))
 	check(t, "whole", j.Whole(), false)
 	check(t, "head", j.Head(), protocol.Cursor{})
 	v := view(t, j)
@@ -97,9 +94,7 @@ func TestRenewWithOtherItems(t *testing.T) {
 		take(t, j, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: it, Stamp: []byte("stamp"), Newest: noon}})
 	}
 	items[2].Modified = noon.Add(time.Second)
-	if err := j.Renew(context.Background(), seq(items, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Renew(context.Background(), seq(items, nil)))
 	for i, e := range entriesOf(t, j) {
 		if want := []string{"stamp", "stamp", journal.Inherited}[i]; string(e.Stamp) != want {
 			t.Errorf("%s has the stamp %q, want %q", e.Item.URL, e.Stamp, want)
@@ -107,9 +102,7 @@ func TestRenewWithOtherItems(t *testing.T) {
 	}
 	endBaseline(t, j)
 	// And back into the first of the two buckets.
-	if err := j.Renew(context.Background(), seq(nil, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.Renew(context.Background(), seq(nil, nil)))
 	check(t, "items", j.Len(), 0)
 }
 
@@ -132,9 +125,7 @@ func TestAdoptGoesOnInTheEpoch(t *testing.T) {
 		t.Errorf("items that cannot be read: %v", err)
 	}
 	check(t, "head after a failure", second.Head(), before)
-	if err := second.Adopt(t.Context(), at, items); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, second.Adopt(t.Context(), at, items))
 	for range 2 {
 		check(t, "head", second.Head(), at)
 		check(t, "floor", second.Floor(), at)

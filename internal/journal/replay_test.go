@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -46,9 +47,7 @@ func TestCopyOfAJournal(t *testing.T) {
 			endBaseline(t, first)
 			file := filepath.Join(t.TempDir(), "copy")
 			second := open(t, file, opts)
-			if err := second.Adopt(t.Context(), first.Head(), itemsOf(t, first)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, second.Adopt(t.Context(), first.Head(), itemsOf(t, first)))
 			for range 60 {
 				now = now.Add(time.Duration(rnd.IntN(60)) * time.Second)
 				steps := make([]journal.Step, rnd.IntN(30))
@@ -91,9 +90,7 @@ func TestReplayRefusesGaps(t *testing.T) {
 	take(t, first, update("a", "1"), update("a", "2"), create("b", "b"))
 	changes := read(t, first, start)
 	second, _ := begin(t, nil, "a")
-	if err := second.Adopt(t.Context(), start, itemsOf(t, first)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, second.Adopt(t.Context(), start, itemsOf(t, first)))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, c := range []struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/boltfile"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -35,10 +36,7 @@ func owned(t *testing.T, path string) *boltfile.File {
 
 func in(t *testing.T, db *boltfile.File, o *journal.Options) *journal.Journal {
 	t.Helper()
-	j, err := journal.In(db, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.In(db, o))
 	t.Cleanup(func() { j.Close() })
 	return j
 }
@@ -123,9 +121,7 @@ func TestSharedFile(t *testing.T) {
 		}
 		same()
 	}
-	if err := shared.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, shared.Close())
 	shared = in(t, db, o)
 	same()
 	head := shared.Head()
@@ -140,10 +136,7 @@ func TestSharedFile(t *testing.T) {
 
 func entries(t *testing.T, j *journal.Journal) []journal.Entry {
 	t.Helper()
-	v, err := j.View()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(j.View())
 	defer v.Close()
 	return collect(t, v.Entries())
 }
@@ -155,20 +148,12 @@ func TestSharedFilePublishes(t *testing.T) {
 	j := in(t, db, nil)
 	join(t, db, j, func(p *journal.Part) error { return p.Renew("test/items") }).Publish()
 	head := j.Head()
-	tx, err := db.Begin(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := j.Join(tx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.Begin(true))
+	p := must.Get(j.Join(tx))
 	if seq, err := p.Append(create("lost", "1")); seq != 1 || err != nil {
 		t.Errorf("change %d, %v", seq, err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tx.Rollback())
 	woken := make(chan error, 1)
 	go func() { woken <- j.Wait(t.Context(), head) }()
 	p = join(t, db, j, appending(create("a", "1")))
@@ -207,12 +192,8 @@ func TestCopy(t *testing.T) {
 		for i := range 40 {
 			take(t, from, create(fmt.Sprint("p", i), fmt.Sprint(round)), remove(fmt.Sprint("p", i/2)))
 		}
-		if err := from.SetNotes(map[string][]byte{"test/round": []byte(fmt.Sprint(round))}); err != nil {
-			t.Fatal(err)
-		}
-		if err := journal.Copy(db, from); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, from.SetNotes(map[string][]byte{"test/round": []byte(fmt.Sprint(round))}))
+		must.OK(t, journal.Copy(db, from))
 		j := in(t, db, nil)
 		if j.Head() != from.Head() || j.Floor() != from.Floor() || j.Revision() != from.Revision() {
 			t.Errorf("%v to %v, want %v to %v", j.Floor(), j.Head(), from.Floor(), from.Head())
@@ -233,9 +214,7 @@ func TestCopy(t *testing.T) {
 		}
 		j.Close()
 	}
-	if err := journal.Copy(db, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, journal.Copy(db, nil))
 	j := in(t, db, nil)
 	if j.Whole() || j.Len() > 0 {
 		t.Errorf("%d entries are left", j.Len())

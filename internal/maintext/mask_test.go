@@ -6,15 +6,12 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func masks(t testing.TB, patterns ...string) maintext.Masks {
 	t.Helper()
-	m, err := maintext.ParseMasks(patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(maintext.ParseMasks(patterns))
 }
 
 // Text that a mask matches is removed as if it had never been there.

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/probe"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
@@ -71,19 +72,14 @@ func probeOf(t *testing.T, h http.HandlerFunc, change ...func(*probe.Prober)) (*
 	for _, c := range change {
 		c(p)
 	}
-	r, err := p.Probe(context.Background(), "https://example.org/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(p.Probe(context.Background(), "https://example.org/"))
 	if w.twice {
 		t.Error("two concurrent requests")
 	}
 	if r.Requests != len(w.log) {
 		t.Errorf("%d requests are reported, %d were sent", r.Requests, len(w.log))
 	}
-	if err := r.WriteText(io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.WriteText(io.Discard))
 	return r, w
 }
 
@@ -128,10 +124,7 @@ func TestParleySite(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{
 		"index.html": "<!DOCTYPE html><title>Home</title><a href=a.html>a</a>", "a.html": "<!DOCTYPE html><title>A</title>", "b.html": "<!DOCTYPE html><title>B</title>"})
 	p := &probe.Prober{Agent: "TestBot/1.0", Wait: -1}
-	r, err := p.Probe(t.Context(), site.Base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(p.Probe(t.Context(), site.Base))
 	m := r.Manifest
 	if m == nil || m.Items != 3 || m.Digests != 3 || !m.Complete || m.Cursor == "" || m.NotModified != "304" || !m.ChangesOpen || !m.StreamOpen {
 		t.Fatalf("manifest: %+v (%s)", m, r.Fault)
@@ -157,11 +150,9 @@ func TestManifestInParts(t *testing.T) {
 	}
 	var b strings.Builder
 	m := protocol.Manifest{URL: "https://example.org/robots.rdf", Base: "https://example.org/", Items: 1, Whole: w}
-	if err := protocol.WriteManifest(&b, m, func(yield func(protocol.Item, error) bool) {
+	must.OK(t, protocol.WriteManifest(&b, m, func(yield func(protocol.Item, error) bool) {
 		yield(protocol.Item{URL: "https://example.org/p1.html", Length: -1}, nil)
-	}, nil); err != nil {
-		t.Fatal(err)
-	}
+	}, nil))
 	r, _ := probeOf(t, plain(pagesOf(map[string]string{"/": "<!DOCTYPE html><title>Home</title>", "/robots.rdf": b.String()}, 3)))
 	var text strings.Builder
 	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "300 items in 3 parts") {
@@ -292,10 +283,7 @@ func TestWWWTwin(t *testing.T) {
 		"forbidden by its robots.txt":                       plain(map[string]string{"/robots.txt": "User-agent: *\nDisallow: /"}),
 	} {
 		w := &web{hosts: map[string]http.HandlerFunc{"example.org": home, "www.example.org": h}}
-		r, err := (&probe.Prober{HTTP: &http.Client{Transport: w}, Wait: -1}).Probe(t.Context(), "example.org")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get((&probe.Prober{HTTP: &http.Client{Transport: w}, Wait: -1}).Probe(t.Context(), "example.org"))
 		if r.Twin == nil || r.Twin.Origin != "https://www.example.org" || r.Twin.Verdict != verdict {
 			t.Errorf("%+v, want %s", r.Twin, verdict)
 		}
@@ -495,13 +483,9 @@ func TestReportRoundTrip(t *testing.T) {
 		"/":            "<!DOCTYPE html><title>Home \x1b[2J\u202e</title>",
 		"/sitemap.xml": sitemapOf(20, func(i int) time.Time { return time.Now().Add(-time.Duration(i) * day) })}, 20)))
 	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewEncoder(&b).Encode(r))
 	var again probe.Report
-	if err := json.Unmarshal(b.Bytes(), &again); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b.Bytes(), &again))
 	var one, two bytes.Buffer
 	r.WriteText(&one)
 	again.WriteText(&two)
@@ -535,29 +519,19 @@ func FuzzProbe(f *testing.F) {
 				io.WriteString(w, other)
 			}
 		}}}
-		r, err := (&probe.Prober{HTTP: &http.Client{Transport: w}, Wait: -1}).Probe(t.Context(), "https://example.org/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get((&probe.Prober{HTTP: &http.Client{Transport: w}, Wait: -1}).Probe(t.Context(), "https://example.org/"))
 		if r.Requests > 40 || len(w.log) != r.Requests {
 			t.Fatalf("%d requests, %d reported", len(w.log), r.Requests)
 		}
-		if _, err := json.Marshal(r); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.WriteText(io.Discard); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(json.Marshal(r))
+		must.OK(t, r.WriteText(io.Discard))
 	})
 }
 
 // The report names the forms that a site offers besides plain changes.
 func TestForms(t *testing.T) {
 	site := sitetest.NewWhole(t, map[string]string{"index.html": "home"})
-	r, err := (&probe.Prober{Agent: "TestBot/1.0", Wait: -1}).Probe(t.Context(), site.Base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get((&probe.Prober{Agent: "TestBot/1.0", Wait: -1}).Probe(t.Context(), site.Base))
 	m := r.Manifest
 	if m == nil || len(m.Forms) != 5 || !slices.Contains(m.Filters, "where") || m.Batch != site.Base+"parley/batch" || m.Archive != site.Base+"parley/site.wacz" {
 		t.Errorf("%+v", m)

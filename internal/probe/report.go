@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/parleyweb/parley/internal/digits"
 	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -415,11 +416,7 @@ func number(f float64) string {
 	if f < 10 {
 		return fmt.Sprintf("%.1f", f)
 	}
-	s := fmt.Sprintf("%.0f", f)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return digits.Group(fmt.Sprintf("%.0f", f), ",")
 }
 
 func size(f float64) string {

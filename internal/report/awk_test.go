@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/accesslog"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/report"
 )
 
@@ -146,9 +147,7 @@ func TestAgreesWithAwk(t *testing.T) {
 	text := realLog(t, "semicomplete-2015-05.access.log.zst")
 	dir := t.TempDir()
 	file, names := filepath.Join(dir, "access.log"), filepath.Join(dir, "names")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, text, 0o600))
 	// The table decides what is a crawler: awk takes the names from it, and counts by them.
 	var table strings.Builder
 	agents, known := accesslog.NewAgents(), map[string]bool{}
@@ -161,9 +160,7 @@ func TestAgreesWithAwk(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(names, []byte(table.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, names, table.String())
 	r := build(t, string(text), report.Options{Top: 100_000})
 	check(t, r)
 	got, want := figures(r), awk(t, counting, file, "names="+names)
@@ -187,9 +184,7 @@ func TestAgreesWithAwk(t *testing.T) {
 func TestAgreesWithAwkCommon(t *testing.T) {
 	text := realLog(t, "nasa-ksc-1995-08-01.tsv.zst")
 	file := filepath.Join(t.TempDir(), "nasa.tsv")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, text, 0o600))
 	var log strings.Builder
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {

@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/accesslog"
 	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/report"
 	"github.com/parleyweb/parley/internal/robots"
 )
@@ -274,16 +275,10 @@ func TestFamiliesOfHostileLog(t *testing.T) {
 		}
 		return fmt.Sprintf("192.0.2.1 - - [05/Oct/2026:14:03:09 +0200] \"GET %s HTTP/1.1\" 200 %d \"-\" \"Googlebot/2.1\"\n", url, size)
 	}
-	files, err := accesslog.Open([]string{"-"}, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(accesslog.Open([]string{"-"}, e))
 	defer files.Close()
 	began := time.Now()
-	found, err := report.Build(t.Context(), files, report.Options{MaxURLs: 1 << 13})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(report.Build(t.Context(), files, report.Options{MaxURLs: 1 << 13}))
 	t.Logf("%d MB at most, %v", e.heap>>20, time.Since(began))
 	if e.heap > 200<<20 {
 		t.Errorf("%d MB of memory were in use", e.heap>>20)
@@ -414,10 +409,7 @@ func TestFamilyLinesWorkInNginx(t *testing.T) {
 		{"/old?a=b&gone=1", "", 410},
 		{"/old?a=gone=1", "", 204},
 	} {
-		resp, err := client.Get("http://" + addr + c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(client.Get("http://" + addr + c.url))
 		resp.Body.Close()
 		if to := strings.TrimPrefix(resp.Header.Get("Location"), "http://"+addr); resp.StatusCode != c.status || to != c.to {
 			t.Errorf("%s: %d %s, want %d %s", c.url, resp.StatusCode, to, c.status, c.to)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/report"
 )
 
@@ -40,13 +41,8 @@ func TestHTMLIsSelfContainedAndAccessible(t *testing.T) {
 		"small": small(t), "hostile": small(t) + hostile, "families": newMaze(6).log.String() + hostile, "empty-handed": "a - - [05/Oct/2026:14:03:09 +0200] \"GET / HTTP/1.0\" 200 7\n",
 	} {
 		var page bytes.Buffer
-		if err := build(t, log, report.Options{Ranges: map[string][]netip.Prefix{"googlebot": {netip.MustParsePrefix("66.249.64.0/19")}}}).WriteHTML(&page, 0); err != nil {
-			t.Fatal(err)
-		}
-		doc, err := html.Parse(bytes.NewReader(page.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, build(t, log, report.Options{Ranges: map[string][]netip.Prefix{"googlebot": {netip.MustParsePrefix("66.249.64.0/19")}}}).WriteHTML(&page, 0))
+		doc := must.Get(html.Parse(bytes.NewReader(page.Bytes())))
 		ids, refs, charts, tables := map[string]int{}, []string{}, 0, 0
 		for d := range doc.Descendants() {
 			if d.Type != html.ElementNode {
@@ -110,16 +106,9 @@ func TestHTMLIsSelfContainedAndAccessible(t *testing.T) {
 func TestHTMLMatchesText(t *testing.T) {
 	r := build(t, small(t), report.Options{})
 	var page, text bytes.Buffer
-	if err := r.WriteHTML(&page, 3); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.WriteText(&text, 3); err != nil {
-		t.Fatal(err)
-	}
-	doc, err := html.Parse(&page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.WriteHTML(&page, 3))
+	must.OK(t, r.WriteText(&text, 3))
+	doc := must.Get(html.Parse(&page))
 	said := strings.Join(strings.Fields(node{doc}.text()), " ")
 	for _, want := range []string{"GPTBot", "64.1 kB", "59.5 kB", "82.1 %", "/feed.xml", "5 Oct 2026 00:10 to 8 Oct 2026 10:00 (+0200)", "1 of 40 lines could not be read."} {
 		if !strings.Contains(said, want) || !strings.Contains(text.String(), want) {
@@ -147,9 +136,7 @@ func TestDayChartOfManyDays(t *testing.T) {
 		t.Errorf("%d days", n)
 	}
 	var page bytes.Buffer
-	if err := r.WriteHTML(&page, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.WriteHTML(&page, 0))
 	if !strings.Contains(page.String(), "Requests by 7 days") {
 		t.Error("the chart does not group days into weeks")
 	}

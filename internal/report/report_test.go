@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/accesslog"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/report"
 )
 
@@ -25,25 +26,14 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // build returns the report for a log.
 func build(t testing.TB, log string, o report.Options) *report.Report {
 	t.Helper()
-	files, err := accesslog.Open([]string{"-"}, strings.NewReader(log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(accesslog.Open([]string{"-"}, strings.NewReader(log)))
 	defer files.Close()
-	r, err := report.Build(t.Context(), files, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(report.Build(t.Context(), files, o))
 }
 
 func small(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "small.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(must.Get(os.ReadFile(filepath.Join("testdata", "small.log"))))
 }
 
 // golden compares with a file in testdata.
@@ -51,14 +41,9 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, got)
 	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(name))
 	if got != string(want) {
 		t.Errorf("%s: run the test with -update if this is right:\n%s", name, got)
 	}
@@ -67,19 +52,14 @@ func golden(t *testing.T, name, got string) {
 func TestReportMatchesGoldenFiles(t *testing.T) {
 	r := build(t, small(t), report.Options{})
 	var text bytes.Buffer
-	if err := r.WriteText(&text, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.WriteText(&text, 0))
 	golden(t, "small.txt", text.String())
 	for i, line := range strings.Split(text.String(), "\n") {
 		if n := len([]rune(line)); n > 100 {
 			t.Errorf("line %d has %d columns: %s", i+1, n, line)
 		}
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.MarshalIndent(r, "", "  "))
 	golden(t, "small.json", string(b)+"\n")
 }
 
@@ -231,9 +211,7 @@ const hostile = `192.0.2.1 - - [05/Oct/2026:14:03:09 +0200] "GET /\x1b[31m<b>\xe
 // Text from strangers can control neither a terminal nor HTML.
 func TestHostileTextIsEscaped(t *testing.T) {
 	var text bytes.Buffer
-	if err := build(t, hostile, report.Options{}).WriteText(&text, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, build(t, hostile, report.Options{}).WriteText(&text, 0))
 	if bad := regexp.MustCompile(`[^\n -~\x{FFFD}]`).FindString(text.String()); bad != "" {
 		t.Errorf("there is %q in\n%s", bad, text.String())
 	}
@@ -245,11 +223,7 @@ func TestAllFormatsGiveSameReport(t *testing.T) {
 	want := build(t, text, report.Options{})
 	form := regexp.MustCompile(`(?m)^(\S+) - - \[([^]]+)\] "(\S+) (.+) HTTP/1.1" (\d+) (\S+) "-" "(.*)"$`)
 	hour := func(s string) time.Time {
-		at, err := time.Parse("02/Jan/2006:15:04:05 -0700", s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return at
+		return must.Get(time.Parse("02/Jan/2006:15:04:05 -0700", s))
 	}
 	for name, line := range map[string]func(m []string) string{
 		"virtual host": func(m []string) string { return "www.example.org:443 " + m[0] },
@@ -284,11 +258,7 @@ func TestAllFormatsGiveSameReport(t *testing.T) {
 
 func TestSinceUntilZone(t *testing.T) {
 	at := func(s string) time.Time {
-		v, err := time.Parse(time.RFC3339, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
+		return must.Get(time.Parse(time.RFC3339, s))
 	}
 	all := build(t, small(t), report.Options{})
 	r := build(t, small(t), report.Options{Since: at("2026-10-06T00:00:00+02:00"), Until: at("2026-10-06T23:59:59+02:00")})
@@ -318,19 +288,13 @@ func TestUnusableLogsAreErrors(t *testing.T) {
 		{small(t), "outside the requested period", report.Options{Since: time.Now().AddDate(100, 0, 0)}},
 		{small(t), "the list is empty", report.Options{Ranges: map[string][]netip.Prefix{"x": nil}}},
 	} {
-		files, err := accesslog.Open([]string{"-"}, strings.NewReader(c.log))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(accesslog.Open([]string{"-"}, strings.NewReader(c.log)))
 		defer files.Close()
 		if _, err := report.Build(t.Context(), files, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.20q: %v, want %s", c.log, err, c.want)
 		}
 	}
-	files, err := accesslog.Open([]string{"-"}, strings.NewReader(small(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(accesslog.Open([]string{"-"}, strings.NewReader(small(t))))
 	defer files.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/parleyweb/parley/internal/accesslog"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/report"
 )
 
@@ -33,10 +34,7 @@ func TestVerifyByRanges(t *testing.T) {
 		}
 	}
 	// For every address, the result agrees with netip.
-	list, err := report.ReadRanges(strings.NewReader("192.0.2.64/26\n192.0.2.8/29\n192.0.2.12/31\n2001:db8::/33\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(report.ReadRanges(strings.NewReader("192.0.2.64/26\n192.0.2.8/29\n192.0.2.12/31\n2001:db8::/33\n")))
 	for _, i := range []int{0, 7, 8, 12, 13, 14, 15, 16, 63, 64, 100, 127, 128, 255} {
 		for _, addr := range []string{fmt.Sprintf("192.0.2.%d", i), fmt.Sprintf("::ffff:192.0.2.%d", i), fmt.Sprintf("2001:db8:%x00::1", i), "host.example"} {
 			claim := report.False
@@ -82,10 +80,7 @@ type names struct {
 // serve runs the name server until the test ends.
 func (n *names) serve(t *testing.T) *net.Resolver {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		buf := make([]byte, 4096)
@@ -169,19 +164,13 @@ func TestVerifyByDNS(t *testing.T) {
 			fmt.Fprintf(&log, "%s - - [05/Oct/2026:14:03:09 +0200] \"GET / HTTP/1.1\" 200 7 \"-\" \"%s\"\n", addr, agent)
 		}
 	}
-	files, err := accesslog.Open([]string{"-"}, strings.NewReader(log.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(accesslog.Open([]string{"-"}, strings.NewReader(log.String())))
 	defer files.Close()
 	if testing.Short() {
 		n.names["66.249.66.99"] = "x.googlebot.com." // no lookup waits for a timeout
 	}
 	resolver := n.serve(t)
-	r, err := report.Build(t.Context(), files, report.Options{Resolver: resolver})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(report.Build(t.Context(), files, report.Options{Resolver: resolver}))
 	want := report.ByDNS{Verified: 3, False: 15, Unchecked: 6} // those of the host name, and of the slow one
 	if testing.Short() {
 		want = report.ByDNS{Verified: 3, False: 18, Unchecked: 3}

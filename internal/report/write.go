@@ -7,15 +7,13 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/parleyweb/parley/internal/digits"
 )
 
 // count formats a number with separators: 12,345.
 func count(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return digits.Group(strconv.FormatInt(n, 10), ",")
 }
 
 // size formats a number of bytes with three or four digits: 12.3 MB.

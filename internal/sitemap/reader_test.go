@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -174,10 +175,7 @@ func TestErrorsOfUnderlyingReader(t *testing.T) {
 	z := gzip.NewWriter(&b)
 	z.Write([]byte(text + "</url></urlset>"))
 	z.Close()
-	cut, err := gzip.NewReader(bytes.NewReader(b.Bytes()[:b.Len()-9]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cut := must.Get(gzip.NewReader(bytes.NewReader(b.Bytes()[:b.Len()-9])))
 	if _, _, err := read(cut, sitemap.Options{}); !errors.Is(err, sitemap.ErrTruncated) {
 		t.Errorf("%v", err)
 	}

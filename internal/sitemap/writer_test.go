@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitemap"
 )
 
@@ -23,17 +24,12 @@ func write(t testing.TB, w sitemap.Writer, pages []sitemap.Page) (text []byte, n
 	var b bytes.Buffer
 	w.To = &b
 	for _, page := range pages {
-		fits, err := w.Add(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fits := must.Get(w.Add(page))
 		if !fits {
 			break
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes(), w.URLs
 }
 
@@ -213,14 +209,10 @@ func TestOtherToolsReadSitemaps(t *testing.T) {
 	dir := t.TempDir()
 	text, _ := write(t, sitemap.Writer{}, odd())
 	var index bytes.Buffer
-	if err := sitemap.WriteIndex(&index, odd()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sitemap.WriteIndex(&index, odd()))
 	for schema, b := range map[string][]byte{"sitemap.xsd": text, "siteindex.xsd": index.Bytes()} {
 		path := filepath.Join(dir, schema+".xml")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, b, 0o600))
 		t.Run("xmllint/"+schema, func(t *testing.T) {
 			if out, err := exec.Command(machine.Tool(t, "xmllint"), "--noout", "--schema", "testdata/"+schema, path).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
@@ -259,9 +251,7 @@ func TestSchemasRejectInvalid(t *testing.T) {
 		"<urlset" + ns + "><url><loc>https://e.example/" + strings.Repeat("x", 2048) + "</loc></url></urlset>",
 		"<urlset" + ns + "><url><loc>https://e.example/</loc><title>x</title></url></urlset>",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, path, text)
 		if out, err := exec.Command(xmllint, "--noout", "--schema", "testdata/sitemap.xsd", path).CombinedOutput(); err == nil {
 			t.Errorf("the schema accepts: %s\n%s", text, out)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -109,10 +110,7 @@ func TestFaults(t *testing.T) {
 	r, _ := http.NewRequest("GET", s.Base+"parley/stream?after="+s.Head().String(), nil)
 	r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
 		"Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="}, "Sec-Websocket-Protocol": {protocol.Subprotocol}}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))
 	resp.Body.Close()
 	if resp.StatusCode/100 != 4 {
 		t.Errorf("without upgrade: %s", resp.Status)

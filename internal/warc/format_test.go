@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 )
@@ -50,14 +51,8 @@ func TestReaderIsTolerant(t *testing.T) {
 	r := warc.NewReader(&z)
 	defer r.Close()
 	for range 2 {
-		rec, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := warc.ReadMessage(rec.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := must.Get(r.Next())
+		m := must.Get(warc.ReadMessage(rec.Body))
 		if b, err := io.ReadAll(m.Body); string(b) != "hello world" || err != nil || rec.URL() != "https://example.org/" || rec.Offset != 0 || rec.Date().Year() != 2026 {
 			t.Errorf("%q, %v, %+v", b, err, rec)
 		}
@@ -90,10 +85,7 @@ func TestReadWgetArchives(t *testing.T) {
 		if len(names) != 1 {
 			t.Fatalf("wget wrote the files %v, want one: %v %s", names, err, out)
 		}
-		data, err := os.ReadFile(names[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(names[0]))
 		report, err := warctest.Validate(bytes.NewReader(data))
 		if err != nil {
 			t.Error(err)
@@ -136,10 +128,7 @@ func seeds(f *testing.F) {
 		write(f, w, capture(1))
 		write(f, w, capture(2))
 		w.Close()
-		b, err := os.ReadFile(filepath.Join(dir, w.Mark().File))
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(dir, w.Mark().File)))
 		f.Add(b)
 		f.Add(b[:len(b)-9])
 		f.Add(append(bytes.Clone(b[:len(b)/2]), b...))

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
 )
@@ -34,36 +35,24 @@ func capture(i int) *warc.Capture {
 
 func open(t testing.TB, dir string, o warc.Options) *warc.Writer {
 	t.Helper()
-	w, err := warc.OpenWriter(dir, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(warc.OpenWriter(dir, &o))
 	t.Cleanup(func() { w.Close() })
 	return w
 }
 
 func write(t testing.TB, w *warc.Writer, c *warc.Capture) warc.Place {
 	t.Helper()
-	p, err := w.Response(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(w.Response(c))
 }
 
 func sync(t testing.TB, w *warc.Writer) {
 	t.Helper()
-	if err := w.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Sync())
 }
 
 func files(t testing.TB, dir, suffix string) []string {
 	t.Helper()
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(os.ReadDir(dir))
 	var names []string
 	for _, e := range list {
 		if strings.HasSuffix(e.Name(), suffix) {
@@ -107,14 +96,8 @@ func body(t testing.TB, dir string, p warc.Place) (*warc.Message, string) {
 		t.Fatalf("open %+v: %v", p, err)
 	}
 	defer s.Close()
-	m, err := warc.ReadMessage(s.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(m.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(warc.ReadMessage(s.Body))
+	b := must.Get(io.ReadAll(m.Body))
 	return m, string(b)
 }
 
@@ -137,9 +120,7 @@ func TestArchive(t *testing.T) {
 		again := capture(7)
 		again.Date = start.Add(time.Hour)
 		again.Of = &warc.Original{URL: again.URL, Date: capture(7).Date, Digest: again.Digest, Place: places[7]}
-		if _, err := w.Revisit(again); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Revisit(again))
 		same := *again
 		same.Status, same.Body, same.Date, same.Proto = 304, nil, start.Add(2*time.Hour), "HTTP/2.0"
 		last, err := w.Revisit(&same)
@@ -192,9 +173,7 @@ func TestArchive(t *testing.T) {
 		if list, err := (warc.Index{Dir: dir}).Lookup("https://www.example.org/none"); err != nil || len(list) != 0 {
 			t.Errorf("lookup of a missing URL: %v, %v", list, err)
 		}
-		if err := w.Rotate(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Rotate())
 		for _, name := range files(t, dir, ".cdxj") {
 			text, _ := os.ReadFile(name)
 			if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); !slices.IsSorted(lines) || len(lines) < 1 {
@@ -226,9 +205,7 @@ func TestRequests(t *testing.T) {
 		sync(t, w)
 		again := of(2)
 		again.URL, again.Of = of(0).URL, &warc.Original{URL: of(0).URL, Date: of(0).Date, Digest: of(0).Digest, Place: place}
-		if _, err := w.Revisit(again); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Revisit(again))
 		write(t, w, of(3))
 		mark := w.Mark()
 		sync(t, w)
@@ -241,9 +218,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("the writer is at %v, want %v", got, mark)
 		}
 		write(t, w, of(4))
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Close())
 		if _, types := valid(t, dir); types[warc.Response] != 4 || types[warc.Revisit] != 1 || types[warc.Request] != 4 {
 			t.Errorf("%v", types)
 		}
@@ -304,9 +279,7 @@ func TestLargeBodies(t *testing.T) {
 		for _, n := range []int{4, 5, 7} { // large, small, large
 			write(t, w, of(n))
 		}
-		if err := w.Rewind(mark); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Rewind(mark))
 		places = append(places, write(t, w, of(6)), write(t, w, of(7)))
 		sync(t, w)
 		for i, p := range places {
@@ -327,9 +300,7 @@ func TestWriterContinuesLastFile(t *testing.T) {
 		coding := []string{"", "gzip"}[i/3]
 		w := open(t, dir, warc.Options{Coding: coding})
 		write(t, w, capture(i))
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Close())
 		if _, err := w.Response(capture(9)); err == nil {
 			t.Error("written after Close")
 		}
@@ -360,14 +331,10 @@ func TestIndexIsSortedOnClose(t *testing.T) {
 					t.Errorf("an index without the newest records: %v", left)
 				}
 				left := filepath.Join(dir, "."+filepath.Base(files(t, dir, ".log")[0])+".cdxj.123.tmp")
-				if err := os.WriteFile(left, []byte("half of an ind"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Write(t, left, "half of an ind")
 				continue // killed
 			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Close())
 			if left := files(t, dir, ".tmp"); len(left) != 0 {
 				t.Errorf("left behind: %v", left)
 			}
@@ -375,10 +342,7 @@ func TestIndexIsSortedOnClose(t *testing.T) {
 			if len(list) != 1 {
 				t.Fatalf("sorted indexes: %v", list)
 			}
-			text, err := os.ReadFile(list[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(list[0]))
 			if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) != n || !slices.IsSorted(lines) {
 				t.Errorf("%d sorted lines of %d records: %v", len(lines), n, slices.IsSorted(lines))
 			}
@@ -427,9 +391,7 @@ func TestTruncatedTailIsRemoved(t *testing.T) {
 				}
 			}
 			write(t, w, capture(20))
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Close())
 			if urls, _ := valid(t, dir); len(urls) != want+1 {
 				t.Fatalf("cut at %d with %d bytes of junk: %d captures, want %d", cut, len(tail), len(urls), want+1)
 			}
@@ -566,17 +528,13 @@ func TestMarkAfterAnEmptyFile(t *testing.T) {
 			write(t, w, capture(i))
 		}
 		sync(t, w)
-		if err := w.Rotate(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Rotate())
 		end := w.Mark()
 		write(t, w, capture(3))
 		w.Close()
 		newest := files(t, dir, ".log")[0]
 		for _, name := range []string{newest, strings.TrimSuffix(newest, ".cdxj.log")} {
-			if err := os.Truncate(name, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Truncate(name, 0))
 		}
 		w = open(t, dir, warc.Options{Coding: coding})
 		mark := w.Mark()

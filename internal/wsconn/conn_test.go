@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 )
 
@@ -62,10 +63,7 @@ func serve(t *testing.T, o wsconn.Options, f func(context.Context, *wsconn.Conn)
 func dial(t *testing.T, url string, o wsconn.Options) *wsconn.Conn {
 	t.Helper()
 	o.Subprotocols = []string{subprotocol}
-	c, err := wsconn.Dial(t.Context(), url, nil, nil, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(wsconn.Dial(t.Context(), url, nil, nil, o))
 	t.Cleanup(func() { c.Close(1000, "") })
 	return c
 }
@@ -95,18 +93,14 @@ func TestEcho(t *testing.T) {
 	o := wsconn.Options{Subprotocols: []string{subprotocol}, MaxMessage: 1 << 20}
 	c := dial(t, serve(t, o, echo), o)
 	for _, s := range []string{"", "a", "grüß Gott", strings.Repeat("x", 100_000), strings.Repeat("é", 1<<19)} {
-		if err := c.Write(t.Context(), []byte(s)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Write(t.Context(), []byte(s)))
 		got, err := c.Read(t.Context())
 		if err != nil || string(got) != s {
 			t.Fatalf("%.20q: %d bytes came back, error %v", s, len(got), err)
 		}
 		p := wsconn.Prepare([]byte(s), nil)
 		for range 2 {
-			if err := c.WritePrepared(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.WritePrepared(t.Context(), p))
 			if got, err := c.Read(t.Context()); err != nil || string(got) != s {
 				t.Fatalf("prepared %.20q: %d bytes came back, error %v", s, len(got), err)
 			}
@@ -128,9 +122,7 @@ func TestWrappedResponseWriter(t *testing.T) {
 	}))
 	defer srv.Close()
 	c := dial(t, srv.URL, o)
-	if err := c.Write(t.Context(), []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Write(t.Context(), []byte("hello")))
 	if got, err := c.Read(t.Context()); err != nil || string(got) != "hello" {
 		t.Errorf("read %q, %v", got, err)
 	}
@@ -166,10 +158,7 @@ func TestManyWriters(t *testing.T) {
 	c := dial(t, url, wsconn.Options{MaxMessage: 1 << 20})
 	count := map[byte]int{}
 	for range 2 * writers * each {
-		b, err := c.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(c.Read(t.Context()))
 		if len(bytes.Trim(b, string(b[:1]))) != 0 {
 			t.Fatalf("torn message %.40q", b)
 		}
@@ -256,9 +245,7 @@ func TestPeerThatBreaksTheProtocol(t *testing.T) {
 			read <- err
 		})
 		c := rawDial(t, url)
-		if err := tt.send(c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tt.send(c))
 		if err := <-read; err == nil || err.Error() != tt.want {
 			t.Errorf("%s: error %v, want %s", tt.name, err, tt.want)
 		}
@@ -327,9 +314,7 @@ func pair(t *testing.T, o wsconn.Options) (*wsconn.Conn, net.Conn) {
 		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: "+subprotocol+"\r\n\r\n")
 	for answer := ""; !strings.HasSuffix(answer, "\r\n\r\n"); {
 		b := make([]byte, 1)
-		if _, err := far.Read(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(far.Read(b))
 		answer += string(b)
 	}
 	return <-accepted, far

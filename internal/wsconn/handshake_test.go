@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 )
 
@@ -57,10 +58,7 @@ func TestDialAndAcceptRefusals(t *testing.T) {
 	if _, err := wsconn.Dial(t.Context(), s.URL+"/bare", nil, nil, wsconn.Options{Subprotocols: []string{subprotocol}}); !errors.Is(err, wsconn.ErrSubprotocol) {
 		t.Errorf("no subprotocol chosen: %v", err)
 	}
-	resp, err := http.Get(s.URL + "/accept")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(s.URL + "/accept"))
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusUpgradeRequired || resp.Header.Get("Upgrade") != "websocket" {
 		t.Errorf("plain GET: %s %v", resp.Status, resp.Header)
@@ -100,10 +98,7 @@ func TestDialUsesClientSettings(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, s.Listener.Addr().String())
 	}
 	h := http.Header{"User-Agent": {"test"}}
-	c, err := wsconn.Dial(t.Context(), "wss://example.com/", h, client, wsconn.Options{Subprotocols: []string{subprotocol}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(wsconn.Dial(t.Context(), "wss://example.com/", h, client, wsconn.Options{Subprotocols: []string{subprotocol}}))
 	defer c.Close(1000, "")
 	if b, err := c.Read(t.Context()); err != nil || string(b) != "example.com test" || dialled != "example.com:443" {
 		t.Errorf("read %q, error %v, dialled %s", b, err, dialled)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 )
 
@@ -45,10 +46,7 @@ func TestCompressedMessages(t *testing.T) {
 	for _, offered := range [][]string{{packedProtocol}, {subprotocol}, {subprotocol, packedProtocol}, {packedProtocol, subprotocol}} {
 		o := both
 		o.Subprotocols = offered
-		c, err := wsconn.Dial(t.Context(), url, nil, nil, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(wsconn.Dial(t.Context(), url, nil, nil, o))
 		defer c.Close(1000, "")
 		want := packedProtocol // what the server prefers
 		if len(offered) == 1 {
@@ -63,9 +61,7 @@ func TestCompressedMessages(t *testing.T) {
 			if packing != nil && len(s) > 1000 && len(packing.Pack([]byte(s))) > len(s)/20 {
 				t.Errorf("%d bytes are compressed to %d", len(s), len(packing.Pack([]byte(s))))
 			}
-			if err := errors.Join(c.Write(t.Context(), []byte(s)), c.WritePrepared(t.Context(), p)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(c.Write(t.Context(), []byte(s)), c.WritePrepared(t.Context(), p)))
 			for range 2 {
 				if got, err := c.Read(t.Context()); err != nil || string(got) != s {
 					t.Fatalf("%.20q: %d bytes came back, error %v", s, len(got), err)
@@ -95,9 +91,7 @@ func TestHostileCompressedMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ws.WriteMessage(c.kind, c.message); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ws.WriteMessage(c.kind, c.message))
 		_, _, err = ws.ReadMessage()
 		var bye *websocket.CloseError
 		if !errors.As(err, &bye) || bye.Code != c.code {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/xmlpull"
 )
 
@@ -110,9 +111,7 @@ func TestBufferEnds(t *testing.T) {
 				pad := strings.Repeat("x", shift)
 				doc := "<a>" + pad + strings.Repeat(c.piece, n) + "</a>"
 				r := xmlpull.NewReader(strings.NewReader(doc), xmlpull.Limits{})
-				if _, err := r.Next(); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(r.Next())
 				got, err := r.Content(nil)
 				if err != nil || string(got) != pad+strings.Repeat(c.want, n) {
 					t.Fatalf("shift %d: %d bytes, %v", shift, len(got), err)
@@ -126,9 +125,7 @@ func TestBufferEnds(t *testing.T) {
 			doc := "<a><!--" + long + "--><?p " + long + "?><![CDATA[" + long + "]]></a>"
 			want := strings.ReplaceAll(long, "\r\n", "\n")
 			r := xmlpull.NewReader(strings.NewReader(doc), xmlpull.Limits{})
-			if _, err := r.Next(); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(r.Next())
 			if got, err := r.Content(nil); err != nil || string(got) != want {
 				t.Fatalf("shift %d: %d bytes, %v", shift, len(got), err)
 			}
@@ -141,9 +138,7 @@ func TestBufferEnds(t *testing.T) {
 		for _, slow := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader} {
 			r := xmlpull.NewReader(slow(strings.NewReader(doc)), xmlpull.Limits{Tag: 1 << 20})
 			for range 2 {
-				if _, err := r.Next(); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(r.Next())
 			}
 			want := strings.Repeat("x>< ", buffer/2)
 			for _, name := range []string{"c", "d"} {
@@ -206,9 +201,7 @@ func TestPositions(t *testing.T) {
 		depth, line int
 		offset      int64
 	}{{1, 1, 3}, {1, 2, 4}, {2, 2, 8}, {2, 2, 8}, {1, 2, 12}} {
-		if _, err := r.Next(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Next())
 		if r.Depth() != want.depth || r.Line() != want.line || r.Offset() != want.offset {
 			t.Errorf("depth %d, line %d, offset %d; want %v", r.Depth(), r.Line(), r.Offset(), want)
 		}
@@ -255,9 +248,7 @@ func TestNoAllocations(t *testing.T) {
 	doc = doc[:i] + strings.Repeat(extra+doc[i:strings.Index(doc, "</rdf:RDF>")], 40) + "</rdf:RDF>"
 	r := xmlpull.NewReader(strings.NewReader(doc), xmlpull.Limits{})
 	next := func() {
-		if _, err := r.Next(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Next())
 	}
 	for range 10_000 {
 		next() // what grows has grown
@@ -296,9 +287,7 @@ func TestEveryByte(t *testing.T) {
 			ok := c >= ' ' && c < 0x80 && c != '<' && c != '&' || c == '\t' || c == '\n' || c == '\r'
 			want := strings.ReplaceAll(string(text), "\r", "\n")
 			r := xmlpull.NewReader(strings.NewReader("<a>"+string(text)+"</a>"), xmlpull.Limits{})
-			if _, err := r.Next(); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(r.Next())
 			if got, err := r.Content(nil); (err == nil) != ok || ok && string(got) != want {
 				t.Errorf("byte %#x at %d: %q, %v", c, i, got, err)
 			}

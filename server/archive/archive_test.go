@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/content"
@@ -156,9 +157,7 @@ func TestClientsAreReferredToArchive(t *testing.T) {
 		if resp.StatusCode != 200 {
 			t.Fatalf("%s: %s: %s", ref, resp.Status, b)
 		}
-		m, err := protocol.ParseMessage(bytes.TrimSpace(b))
-		d.Must(err)
-		return m
+		return must.Get(protocol.ParseMessage(bytes.TrimSpace(b)))
 	}
 	m := message(door + "0:0")
 	if m.Kind != protocol.Archive || m.To != a.Cursor || m.N != a.Items || m.Body.Digest != a.Digest || m.Body.Length != a.Length {
@@ -199,9 +198,8 @@ func TestSubscribersAreReferredToArchiveOnce(t *testing.T) {
 	d.Notifier.Now = d.clock
 	d.run()
 	a := d.next(content.Archived{})
-	c, err := wsconn.Dial(t.Context(), d.Base+"parley/stream?as=site&after="+a.Cursor.String(), nil, nil,
-		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
-	d.Must(err)
+	c := must.Get(wsconn.Dial(t.Context(), d.Base+"parley/stream?as=site&after="+a.Cursor.String(), nil, nil,
+		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage}))
 	defer c.Close(1000, "")
 	at := a.Cursor
 	told := func() protocol.Message {
@@ -209,10 +207,8 @@ func TestSubscribersAreReferredToArchiveOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		for {
-			b, err := c.Read(ctx)
-			d.Must(err)
-			m, err := protocol.ParseMessage(b)
-			d.Must(err)
+			b := must.Get(c.Read(ctx))
+			m := must.Get(protocol.ParseMessage(b))
 			if m.Kind == protocol.Hello || m.Kind == protocol.Mark && m.To == at {
 				continue
 			}

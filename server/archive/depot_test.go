@@ -20,6 +20,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/bundle"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/internal/sitetest/warctest"
 	"github.com/parleyweb/parley/internal/warc"
@@ -131,17 +132,8 @@ func (d *depot) next(than content.Archived) content.Archived {
 
 func (d *depot) get(ref string, header ...string) (*http.Response, []byte) {
 	d.Helper()
-	req, err := http.NewRequestWithContext(d.Context(), "GET", d.Base+ref, nil)
-	d.Must(err)
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	d.Must(err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	d.Must(err)
-	return resp, b
+	resp, b := must.Fetch(d, "GET", d.Base+ref, "", header...)
+	return resp, []byte(b)
 }
 
 // unpack returns an archive's pages by URL, and the URLs of pages without bytes. It checks everything that
@@ -152,8 +144,7 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 	if int64(len(b)) != a.Length || protocol.Sum(b) != a.Digest {
 		t.Errorf("%d bytes of %v, not %d of %v", len(b), protocol.Sum(b), a.Length, a.Digest)
 	}
-	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
-	d.Must(err)
+	z := must.Get(zip.NewReader(bytes.NewReader(b), int64(len(b))))
 	files := map[string][]byte{}
 	for _, f := range z.File {
 		if f.Method != zip.Store {
@@ -196,8 +187,7 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 	if _, err := warctest.Validate(bytes.NewReader(data)); err != nil {
 		t.Error(err)
 	}
-	r, err := bundle.NewReader(bytes.NewReader(data), bundle.Limits{})
-	d.Must(err)
+	r := must.Get(bundle.NewReader(bytes.NewReader(data), bundle.Limits{}))
 	defer r.Close()
 	pages = map[string]string{}
 	var stated []string
@@ -233,10 +223,8 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 	// Each page is found by the index alone.
 	at := t.TempDir()
 	d.Must(os.WriteFile(filepath.Join(at, "data.warc.gz"), data, 0o644))
-	in, err := coding.NewReader(bytes.NewReader(files["indexes/index.cdx.gz"]))
-	d.Must(err)
-	cdxj, err := io.ReadAll(in)
-	d.Must(err)
+	in := must.Get(coding.NewReader(bytes.NewReader(files["indexes/index.cdx.gz"])))
+	cdxj := must.Get(io.ReadAll(in))
 	if !slices.IsSorted(slices.Collect(strings.Lines(string(cdxj)))) {
 		t.Error("the index is not sorted")
 	}
@@ -247,10 +235,8 @@ func (d *depot) unpack(a content.Archived, b []byte) (pages map[string]string, w
 			t.Errorf("%s: %v, %v", url, found, err)
 			continue
 		}
-		rec, err := warc.Open(at, found[0].Place)
-		d.Must(err)
-		m, err := warc.ReadMessage(rec.Body)
-		d.Must(err)
+		rec := must.Get(warc.Open(at, found[0].Place))
+		m := must.Get(warc.ReadMessage(rec.Body))
 		body, err := io.ReadAll(m.Body)
 		if err != nil || string(body) != text || rec.Type() != warc.Response || rec.URL() != url || m.Status != 200 {
 			t.Errorf("%s at %v: %s of %s, %d, %v", url, found[0].Place, rec.Type(), rec.URL(), m.Status, err)

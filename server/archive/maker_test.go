@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/content"
@@ -123,10 +124,8 @@ func TestRequestDuringBuildWaits(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { goOn() }})
-	req, err := http.NewRequestWithContext(ctx, "GET", d.Base+"parley/site.wacz", nil)
-	d.Must(err)
-	resp, err := http.DefaultClient.Do(req)
-	d.Must(err)
+	req := must.Get(http.NewRequestWithContext(ctx, "GET", d.Base+"parley/site.wacz", nil))
+	resp := must.Get(http.DefaultClient.Do(req))
 	defer resp.Body.Close()
 	if a, _ := d.maker.Latest(); resp.StatusCode != 200 || resp.Header.Get("Parley-Cursor") != a.Cursor.String() {
 		t.Errorf("%s %v", resp.Status, resp.Header)
@@ -181,8 +180,7 @@ func TestCorruptArchiveIsReplaced(t *testing.T) {
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%v, %v", names, err)
 	}
-	b, err := os.ReadFile(names[0])
-	d.Must(err)
+	b := must.Get(os.ReadFile(names[0]))
 	at := bytes.Index(b, []byte("archive/data.warc.gz")) + 200 // within the data: the directory and pages.jsonl stay intact
 	whole := bytes.Clone(b)
 	for i := range 100 {
@@ -241,9 +239,7 @@ func TestNoArchiveOnNearlyFullDisk(t *testing.T) {
 // If the archive directory cannot be used, the error comes at once.
 func TestUnusableArchiveDirectory(t *testing.T) {
 	d := newDepot(t, func(m *archive.Maker) {
-		if err := os.WriteFile(m.Dir, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, m.Dir, "x")
 	})
 	if err := d.maker.Open(); err == nil {
 		t.Error("Open did not fail")

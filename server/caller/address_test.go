@@ -4,6 +4,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server/caller"
 )
 
@@ -11,9 +12,7 @@ import (
 func TestAddress(t *testing.T) {
 	var named caller.Proxies
 	for _, s := range []string{"10.0.0.0/8, ::ffff:192.0.2.6/127", "2001:db8:1::/48"} {
-		if err := named.Set(s); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, named.Set(s))
 	}
 	if got := named.String(); got != "10.0.0.0/8,192.0.2.6/31,2001:db8:1::/48" {
 		t.Errorf("proxies are %s", got)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/catalog"
 )
@@ -370,9 +371,8 @@ func TestAnnouncedPagesWithoutSources(t *testing.T) {
 	w.page("/robots.txt", "User-agent: *\nDisallow: /admin/")
 	w.pass(time.Hour)
 	w.look()
-	done, err := w.publisher.Announce(t.Context(), []protocol.Announcement{
-		{URL: w.base + "a", Modified: date("2026-10-01")}, {URL: w.base + "admin/x", Modified: date("2026-10-01")}})
-	w.must(err)
+	done := must.Get(w.publisher.Announce(t.Context(), []protocol.Announcement{
+		{URL: w.base + "a", Modified: date("2026-10-01")}, {URL: w.base + "admin/x", Modified: date("2026-10-01")}}))
 	if done.Created != 1 || len(done.Refused) != 1 {
 		t.Errorf("%+v", done)
 	}
@@ -467,8 +467,7 @@ func TestNamesThatAreNeverPublished(t *testing.T) {
 		}
 		w.baseline()
 		if !listed {
-			done, err := w.publisher.Announce(t.Context(), told)
-			w.must(err)
+			done := must.Get(w.publisher.Announce(t.Context(), told))
 			if done.Created != len(pages) || len(done.Refused) != len(never) {
 				t.Errorf("%+v", done)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/catalog"
 	"github.com/parleyweb/parley/server/inventory"
@@ -259,8 +260,7 @@ func TestFetchStories(t *testing.T) {
 			w.page("/b", "announced")
 			d := protocol.Sum([]byte("announced"))
 			length := int64(9)
-			done, err := w.publisher.Announce(w.Context(), []protocol.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}})
-			w.must(err)
+			done := must.Get(w.publisher.Announce(w.Context(), []protocol.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}}))
 			if done.Updated != 1 {
 				w.Errorf("%+v", done)
 			}
@@ -417,8 +417,7 @@ func TestAnnouncementDuringFetchWins(t *testing.T) {
 	w.pass(2 * time.Hour)
 	<-asked
 	d, length := protocol.Sum([]byte("announced")), int64(9)
-	_, err := w.publisher.Announce(t.Context(), []protocol.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}})
-	w.must(err)
+	must.Get(w.publisher.Announce(t.Context(), []protocol.Announcement{{URL: w.base + "b", Digest: d, Length: &length, Type: "text/html"}}))
 	close(release)
 	n := 0
 	w.until("it is fetched again", func() bool { n += len(w.requests()); return n > 1 })

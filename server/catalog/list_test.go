@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/catalog"
 	"github.com/parleyweb/parley/server/inventory"
@@ -48,9 +49,7 @@ const listBase = "https://www.example.org/a/"
 // noRobots is a robots.txt that forbids nothing.
 func noRobots(t testing.TB) string {
 	path := filepath.Join(t.TempDir(), "robots.txt")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, nil, 0o644))
 	return path
 }
 
@@ -253,10 +252,7 @@ func TestTooManyURLs(t *testing.T) {
 
 // A server that does not answer delays a scan no longer than its context allows.
 func TestHangingList(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	loop := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, r.URL.Path+"x", http.StatusFound) }))
 	defer loop.Close()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
 	"github.com/parleyweb/parley/server/inventory"
@@ -40,13 +41,10 @@ const rootBase = "https://www.example.org/docs/"
 
 func newDocroot(t *testing.T) *docroot {
 	d := &docroot{T: t, root: t.TempDir(), now: time.Now()}
-	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: rootBase, Now: d.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: rootBase, Now: d.clock}))
 	t.Cleanup(func() { j.Close() })
 	d.journal = j
-	d.must(os.WriteFile(filepath.Join(d.root, "robots.txt"), []byte("User-agent: *\nDisallow:\n"), 0o644))
+	must.Write(d, filepath.Join(d.root, "robots.txt"), "User-agent: *\nDisallow:\n")
 	d.restart()
 	return d
 }
@@ -67,28 +65,18 @@ func (d *docroot) write(name string, refs ...string) {
 		content += fmt.Sprintf(` <a href="%s">`, r)
 	}
 	path := filepath.Join(d.root, filepath.FromSlash(name))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-		d.Fatal(err)
-	}
+	must.OK(d, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)))
 }
 
 func (d *docroot) remove(name string) {
 	d.Helper()
-	if err := os.Remove(filepath.Join(d.root, name)); err != nil {
-		d.Fatal(err)
-	}
+	must.OK(d, os.Remove(filepath.Join(d.root, name)))
 }
 
 func (d *docroot) look(pages ...string) inventory.Report {
 	d.Helper()
-	r, err := d.pub.Scan(d.Context(), nil)
-	if err != nil {
-		d.Fatal(err)
-	}
-	v, err := d.journal.View()
-	if err != nil {
-		d.Fatal(err)
-	}
+	r := must.Get(d.pub.Scan(d.Context(), nil))
+	v := must.Get(d.journal.View())
 	defer v.Close()
 	var got []string
 	for e, err := range v.Entries() {
@@ -171,13 +159,13 @@ func TestReachable(t *testing.T) {
 			d.look("", "a.html", "b/")
 		},
 		"links of forbidden pages are not followed": func(d *docroot) {
-			d.must(os.WriteFile(filepath.Join(d.root, "robots.txt"), []byte("User-agent: *\nDisallow: /docs/b/"), 0o644))
+			must.Write(d, filepath.Join(d.root, "robots.txt"), "User-agent: *\nDisallow: /docs/b/")
 			d.write("b/index.html", "../deep.html")
 			d.write("deep.html")
 			d.look("", "a.html")
 		},
 		"links of a noindex page are followed": func(d *docroot) {
-			d.must(os.WriteFile(filepath.Join(d.root, "a.html"), []byte(`noindex <a href="deep.html">`), 0o644))
+			must.Write(d, filepath.Join(d.root, "a.html"), `noindex <a href="deep.html">`)
 			d.write("deep.html")
 			d.look("", "deep.html", "b/")
 			for left := ""; left != "noindex"; { // noindex is noticed once the file is not quite new
@@ -199,7 +187,7 @@ func TestReachable(t *testing.T) {
 		},
 		"a link to a file outside the docroot": func(d *docroot) {
 			out := filepath.Join(d.TempDir(), "passwd.html")
-			d.must(os.WriteFile(out, []byte(`<a href="secret.html">`), 0o644))
+			must.Write(d, out, `<a href="secret.html">`)
 			d.must(os.Symlink(out, filepath.Join(d.root, "out.html")))
 			d.write("a.html", "out.html")
 			d.write("secret.html")

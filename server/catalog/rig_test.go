@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
@@ -54,8 +54,7 @@ func newWorld(t *testing.T) *world {
 	w.base = w.web.URL + "/"
 	w.catalog = &catalog.Catalog{Base: w.base, Now: w.clock}
 	w.catalog.Log = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	j, err := server.OpenJournal(t.Context(), w.path("state"), server.JournalOptions{Base: w.base, Now: w.clock})
-	w.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), w.path("state"), server.JournalOptions{Base: w.base, Now: w.clock}))
 	w.journal = j
 	t.Cleanup(func() { j.Close() })
 	w.restart()
@@ -132,7 +131,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 func (w *world) write(name, content string) string {
 	w.Helper()
 	path := w.path(name)
-	w.must(os.WriteFile(path, []byte(strings.ReplaceAll(content, "BASE", strings.TrimSuffix(w.base, "/"))), 0o644))
+	must.Write(w, path, strings.ReplaceAll(content, "BASE", strings.TrimSuffix(w.base, "/")))
 	return path
 }
 
@@ -187,8 +186,7 @@ func (w *world) baseline() inventory.Report {
 // wantTold checks the changes since the last call: "update a", without the base.
 func (w *world) wantTold(want ...string) {
 	w.Helper()
-	changes, err := w.journal.Read(w.Context(), w.cursor, 0)
-	w.must(err)
+	changes := must.Get(w.journal.Read(w.Context(), w.cursor, 0))
 	var got []string
 	for _, c := range changes {
 		s := string(c.Op) + " " + strings.TrimPrefix(c.Item.URL, w.base)
@@ -206,8 +204,7 @@ func (w *world) wantTold(want ...string) {
 // wantPages checks which pages are published, in order.
 func (w *world) wantPages(want ...string) {
 	w.Helper()
-	v, err := w.journal.View()
-	w.must(err)
+	v := must.Get(w.journal.View())
 	defer v.Close()
 	var got []string
 	for e, err := range v.Entries() {

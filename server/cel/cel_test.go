@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -250,10 +251,7 @@ func TestCostIsLimitedDuringEvaluation(t *testing.T) {
 
 func TestEvaluationEndsWithContext(t *testing.T) {
 	x := &Expressions{}
-	p, err := x.Compile("[" + strings.Repeat("1,", 999) + "1].all(x, x == 1)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(x.Compile("[" + strings.Repeat("1,", 999) + "1].all(x, x == 1)"))
 	ctx, cancel := context.WithCancel(t.Context())
 	if ok, err := p(ctx, aChange()); !ok || err != nil {
 		t.Fatalf("%v, %v", ok, err)
@@ -287,9 +285,7 @@ func TestExpressionCacheIsBounded(t *testing.T) {
 		t.Errorf("%d are cached", len(x.kept))
 	}
 	for _, e := range []string{"true", "false", "1 == 1", "true", "2 == 2"} { // "true" was used again
-		if _, err := x.Compile(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(x.Compile(e))
 	}
 	if x.kept["true"] == nil || x.kept["false"] != nil || len(x.kept) != 3 {
 		t.Errorf("cached are %v", x.kept)
@@ -327,10 +323,7 @@ func FuzzCompile(f *testing.F) {
 }
 
 func BenchmarkEvaluate(b *testing.B) {
-	p, err := new(Expressions).Compile(`change.op != "move" && change.path.startsWith("/news/") && page.type == "text/html" && page.length < 100000`)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(new(Expressions).Compile(`change.op != "move" && change.path.startsWith("/news/") && page.type == "text/html" && page.length < 100000`))
 	c, ctx := aChange(), context.Background()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -51,14 +52,10 @@ type history struct {
 func newHistory(t *testing.T, r *rand.Rand) *history {
 	t.Helper()
 	h := &history{r: r, now: firstTime, present: map[string]bool{}, onto: r.IntN(2) == 0}
-	var err error
-	h.journal, err = journal.Open(filepath.Join(t.TempDir(), "journal"), &journal.Options{Now: func() time.Time {
+	h.journal = must.Get(journal.Open(filepath.Join(t.TempDir(), "journal"), &journal.Options{Now: func() time.Time {
 		h.now = h.now.Add(time.Duration(r.IntN(1_200_000)) * time.Millisecond)
 		return h.now
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	t.Cleanup(func() { h.journal.Close() })
 	var steps []journal.Step
 	for _, p := range somePaths {
@@ -69,12 +66,8 @@ func newHistory(t *testing.T, r *rand.Rand) *history {
 			steps = append(steps, journal.Step{Op: protocol.Create, Entry: journal.Entry{Item: i}})
 		}
 	}
-	if _, err := h.journal.Append(t.Context(), steps); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.journal.EndBaseline(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.journal.Append(t.Context(), steps))
+	must.OK(t, h.journal.EndBaseline())
 	return h
 }
 
@@ -147,11 +140,7 @@ func (h *history) grow(t *testing.T, n int) protocol.Cursor {
 
 func (h *history) changes(t *testing.T) []protocol.Change {
 	t.Helper()
-	list, err := h.journal.Read(t.Context(), h.journal.Floor(), protocol.MaxBatch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return must.Get(h.journal.Read(t.Context(), h.journal.Floor(), protocol.MaxBatch))
 }
 
 // items and graves return the items and tombstones that remain after all changes.
@@ -235,11 +224,8 @@ func listen(t *testing.T, addr string, q *question, at protocol.Cursor) func(hea
 	v.Set("after", at.String())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	conn, err := wsconn.Dial(ctx, "ws"+strings.TrimPrefix(addr, "http")+"/parley/stream?"+v.Encode(), nil, nil,
-		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(wsconn.Dial(ctx, "ws"+strings.TrimPrefix(addr, "http")+"/parley/stream?"+v.Encode(), nil, nil,
+		wsconn.Options{Subprotocols: []string{protocol.Subprotocol}, MaxMessage: protocol.MaxMessage}))
 	heard := make(chan []byte, 1000)
 	var why error // valid once heard is closed
 	go func() {   // until the stream ends; it also answers pings
@@ -334,10 +320,7 @@ func query(t *testing.T, r *rand.Rand, n http.Handler, q *question, head protoco
 		if !more {
 			return items, gone
 		}
-		u, err := url.Parse(strings.TrimPrefix(next, "<"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(strings.TrimPrefix(next, "<")))
 		v = u.Query()
 	}
 }
@@ -346,7 +329,7 @@ func query(t *testing.T, r *rand.Rand, n http.Handler, q *question, head protoco
 // with deletions, moves, and pages that the site's rules forbid; by polling, by push while the history grows,
 // and by queries of the current pages.
 func TestAnswersEqualBruteForce(t *testing.T) {
-	histories, questions := 12, 200
+	histories, questions := 5, 150
 	if testing.Short() {
 		histories, questions = 3, 100
 	}
@@ -402,9 +385,7 @@ func TestAnswersEqualBruteForce(t *testing.T) {
 			told, changed, found, buried = told+len(want), changed+len(changes), found+len(wantItems), buried+len(wantGone)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if err := n.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, n.Close(ctx))
 		cancel()
 		web.Close()
 	}

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/catalog"
@@ -30,24 +30,17 @@ func TestQueriesToDynamicSite(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "urls.csv")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, list, text)
 	}
 	write("url,modified,type,title,language\n/show?id=1,2026-11-01,text/html,Release notes,en\n/show?id=2,2026-11-20,text/html,News,en-GB\n")
-	j, err := server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: site})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: site}))
 	defer j.Close()
 	c := &catalog.Catalog{Base: site, Sources: []catalog.Source{catalog.List(list),
 		catalog.Command{Line: `printf 'url,type,modified\n/feed.php?of=all,application/rss+xml,2026-11-19\n'`}}}
 	p := &server.Publisher{Inventory: c, Journal: j, Pace: server.Pace{Grace: time.Nanosecond}}
 	look := func() {
 		t.Helper()
-		if _, err := p.Scan(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.Scan(t.Context(), nil))
 	}
 	look()
 	from := j.Head()
@@ -83,18 +76,14 @@ func TestQueriesToDynamicSite(t *testing.T) {
 	}
 	write("url,modified,type,title,language\n/show?id=2,2026-11-21,text/html,News,en-GB\n/show?id=3,2026-11-21,text/html,More,de\n")
 	look()
-	if _, err := p.AcceptDeletions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.AcceptDeletions(t.Context()))
 	for where, want := range map[string]string{
 		`page.language == "en-GB"`:             "update show?id=2, delete show?id=1",
 		`has(page.language) && change.seq > 0`: "update show?id=2, create show?id=3",
 		`change.url.endsWith("=3")`:            "create show?id=3",
 	} {
 		var m struct{ Ev []struct{ Op, URL string } }
-		if err := json.Unmarshal([]byte(get("/parley/changes", url.Values{"after": {from.String()}, "where": {where}})), &m); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(get("/parley/changes", url.Values{"after": {from.String()}, "where": {where}})), &m))
 		var got []string
 		for _, e := range m.Ev {
 			got = append(got, e.Op+" "+strings.TrimPrefix(e.URL, site))

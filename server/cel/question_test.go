@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -202,10 +203,7 @@ func (q *question) told(t *testing.T, first []protocol.Item, changes []protocol.
 			delete(there, c.Item.URL)
 		}
 	}
-	m, err := protocol.ParseMessage(protocol.Message{Kind: protocol.Batch, From: protocol.Cursor{Epoch: "e"}, To: protocol.Cursor{Epoch: "e", Seq: 1e6}, Changes: list}.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(protocol.ParseMessage(protocol.Message{Kind: protocol.Batch, From: protocol.Cursor{Epoch: "e"}, To: protocol.Cursor{Epoch: "e", Seq: 1e6}, Changes: list}.Encode()))
 	return m.Changes
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parleyweb/parley/internal/digits"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -88,9 +89,5 @@ func (r Report) String() string {
 
 // count writes a number with commas between thousands.
 func count(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return digits.Group(strconv.Itoa(n), ",")
 }

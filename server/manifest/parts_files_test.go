@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Files that no index names any more stay for readers that are under way, and not for ever.
@@ -65,8 +67,7 @@ func TestLostPartIsMadeAgain(t *testing.T) {
 		r.check(what)
 	}
 	file := filepath.Join(r.dir, strings.TrimPrefix(r.head().Whole.Parts[2].URL, base))
-	b, err := os.ReadFile(file)
-	r.must(err)
+	b := must.Get(os.ReadFile(file))
 	b[1000]++
 	r.must(os.WriteFile(file, b, 0o644)) // as long as it was: this is found when everything is compared
 	it := page(7, "text of 7")
@@ -101,8 +102,7 @@ func TestLostSiblingIsMadeAgain(t *testing.T) {
 			}
 			clear(r.checked)
 			r.check(what + ext)
-			left, err := os.Stat(file + ext)
-			r.must(err)
+			left := must.Get(os.Stat(file + ext))
 			if part, err := os.Stat(file); err != nil || left.ModTime().After(part.ModTime()) || r.text(file) != before {
 				t.Errorf("%s %s: the part is of %v, its copy of %v, %v", what, ext, part.ModTime(), left.ModTime(), err)
 			}

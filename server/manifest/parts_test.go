@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -31,7 +32,7 @@ func TestPartsAfterRandomEdits(t *testing.T) {
 		have items
 	}
 	var past []moment
-	covered, folds, rounds := 0, 0, 60
+	covered, folds, rounds := 0, 0, 30
 	if testing.Short() {
 		rounds = 20
 	}
@@ -119,24 +120,19 @@ func TestPartsAfterRandomEdits(t *testing.T) {
 // text returns what a file of the site says, without content coding.
 func (r *rig) text(path string) string {
 	r.Helper()
-	f, err := os.Open(path)
-	r.must(err)
+	f := must.Get(os.Open(path))
 	defer f.Close()
 	var z io.ReadCloser = f
 	if ext := filepath.Ext(path); ext == ".gz" || ext == ".zst" {
-		z, err = coding.NewReader(f)
-		r.must(err)
+		z = must.Get(coding.NewReader(f))
 	}
-	b, err := io.ReadAll(z)
-	r.must(err)
-	return string(b)
+	return string(must.Get(io.ReadAll(z)))
 }
 
 // files returns the files of the manifest, the index first.
 func (r *rig) files() []string {
 	r.Helper()
-	list, err := filepath.Glob(r.path() + ".parts/*")
-	r.must(err)
+	list := must.Get(filepath.Glob(r.path() + ".parts/*"))
 	return append([]string{r.path()}, list...)
 }
 
@@ -353,8 +349,7 @@ func TestIndexHasNewestItems(t *testing.T) {
 	named := func(what string) {
 		t.Helper()
 		r.write()
-		f, err := os.Open(r.path())
-		r.must(err)
+		f := must.Get(os.Open(r.path()))
 		defer f.Close()
 		got := map[string]protocol.Item{}
 		for m := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"}); ; {
@@ -413,12 +408,9 @@ func TestPartsAreServed(t *testing.T) {
 		res := get(path, "Accept-Encoding", name)
 		var z io.ReadCloser = res.Body
 		if name != "" {
-			var err error
-			z, err = coding.NewReader(res.Body)
-			r.must(err)
+			z = must.Get(coding.NewReader(res.Body))
 		}
-		b, err := io.ReadAll(z)
-		r.must(err)
+		b := must.Get(io.ReadAll(z))
 		h := res.Header
 		if res.StatusCode != 200 || p.Check(b) != nil || h.Get("Content-Encoding") != name || h.Get("Content-Type") != protocol.ManifestType ||
 			!strings.Contains(h.Get("Cache-Control"), "immutable") || h.Get("Vary") == "" {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // The web server may run as another user: it can read the parts, whatever the umask of the writer is.
@@ -16,8 +18,7 @@ func TestPartsAreReadableUnderAnyUmask(t *testing.T) {
 	defer syscall.Umask(was)
 	r.write()
 	for _, name := range append(r.files(), r.path()+".parts") {
-		info, err := os.Stat(name)
-		r.must(err)
+		info := must.Get(os.Stat(name))
 		want := os.FileMode(0o644)
 		if info.IsDir() {
 			want = 0o755

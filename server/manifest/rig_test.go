@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/manifest"
 )
@@ -44,8 +45,7 @@ func (r *rig) open(parts int) {
 	if r.journal != nil {
 		r.must(r.journal.Close())
 	}
-	j, err := journal.Open(filepath.Join(r.dir, "state"), nil)
-	r.must(err)
+	j := must.Get(journal.Open(filepath.Join(r.dir, "state"), nil))
 	r.Cleanup(func() { j.Close() })
 	r.journal = j
 	r.snapshot = &manifest.Snapshot{Path: r.path(), Parts: parts, Now: func() time.Time { return r.now },
@@ -70,8 +70,7 @@ func page(n int, text string) protocol.Item {
 func (r *rig) append(steps ...journal.Step) {
 	r.Helper()
 	for list := range slices.Chunk(steps, protocol.MaxBatch) {
-		_, err := r.journal.Append(r.Context(), list)
-		r.must(err)
+		must.Get(r.journal.Append(r.Context(), list))
 	}
 }
 
@@ -95,9 +94,7 @@ func (r *rig) fill(from, to int) {
 
 func (r *rig) write() bool {
 	r.Helper()
-	wrote, err := r.snapshot.Write(r.Context(), r.journal)
-	r.must(err)
-	return wrote
+	return must.Get(r.snapshot.Write(r.Context(), r.journal))
 }
 
 // items are what a site has, by URL.
@@ -106,8 +103,7 @@ type items map[string]protocol.Item
 // truth returns what the journal has and may publish.
 func (r *rig) truth() items {
 	r.Helper()
-	v, err := r.journal.View()
-	r.must(err)
+	v := must.Get(r.journal.View())
 	defer v.Close()
 	all := items{}
 	for e, err := range v.Entries() {
@@ -122,12 +118,9 @@ func (r *rig) truth() items {
 // head reads the file.
 func (r *rig) head() protocol.Manifest {
 	r.Helper()
-	f, err := os.Open(r.path())
-	r.must(err)
+	f := must.Get(os.Open(r.path()))
 	defer f.Close()
-	head, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf", Origin: base})
-	r.must(err)
-	return head
+	return must.Get(protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf", Origin: base}))
 }
 
 // open returns the content of a part as a web server would serve it.
@@ -147,8 +140,7 @@ func (r *rig) published() items {
 		}
 		return all
 	}
-	f, err := os.Open(r.path())
-	r.must(err)
+	f := must.Get(os.Open(r.path()))
 	defer f.Close()
 	for m := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: base + "robots.rdf"}); ; {
 		rec, err := m.Next()
@@ -187,16 +179,14 @@ func (r *rig) check(what string) {
 			continue
 		}
 		r.checked[p.URL] = true
-		b, err := r.part(&p)
-		r.must(err)
+		b := must.Get(r.part(&p))
 		for _, ext := range []string{".gz", ".zst"} {
 			f, err := os.Open(filepath.Join(r.dir, strings.TrimPrefix(p.URL, base)) + ext)
 			if len(b) < 512 && os.IsNotExist(err) {
 				continue
 			}
 			r.must(err)
-			z, err := coding.NewReader(f)
-			r.must(err)
+			z := must.Get(coding.NewReader(f))
 			text, err := io.ReadAll(z)
 			if f.Close(); err != nil || !bytes.Equal(text, b) {
 				r.Fatalf("%s: %s%s is not a copy of its part: %v", what, p.URL, ext, err)

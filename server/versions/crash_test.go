@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server/versions"
 )
 
@@ -52,13 +53,8 @@ func TestKilledStoreHasWholeVersions(t *testing.T) {
 	for range rounds {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "PARLEY_TEST_VERSIONS="+dir)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(cmd.StdoutPipe())
+		must.OK(t, cmd.Start())
 		lines := bufio.NewScanner(out)
 		var said []uint64
 		for end := 1 + rnd.IntN(150); len(said) < end && lines.Scan(); {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/doors"
 )
@@ -29,16 +30,13 @@ func (r *rig) doors() func(ref string) []byte {
 	})
 	get := func(ref string) []byte {
 		r.t.Helper()
-		resp, err := http.Get(web.URL + "/parley/" + ref)
-		r.ok(err)
+		resp := must.Get(http.Get(web.URL + "/parley/" + ref))
 		defer resp.Body.Close()
 		var in io.Reader = resp.Body
 		if resp.Header.Get("Content-Type") == "application/warc" {
-			in, err = gzip.NewReader(in)
-			r.ok(err)
+			in = must.Get(gzip.NewReader(in))
 		}
-		b, err := io.ReadAll(in)
-		r.ok(err)
+		b := must.Get(io.ReadAll(in))
 		if resp.StatusCode != http.StatusOK {
 			r.t.Fatalf("%s: %s: %s", ref, resp.Status, b)
 		}
@@ -50,13 +48,11 @@ func (r *rig) doors() func(ref string) []byte {
 		if !ok {
 			return get(ref)
 		}
-		at, err := protocol.ParseCursor(after)
-		r.ok(err)
+		at := must.Get(protocol.ParseCursor(after))
 		var all []byte
 		for at != r.journal.Head() {
 			b := get(door + "&after=" + at.String())
-			m, err := protocol.ParseMessage(b)
-			r.ok(err)
+			m := must.Get(protocol.ParseMessage(b))
 			if m.To == at {
 				r.t.Fatalf("%s&after=%s: no changes: %.200s", door, at, b)
 			}
@@ -108,8 +104,7 @@ func TestReplayOmitsBytesOfRemovedPages(t *testing.T) {
 		t.Fatalf("%+v, %v, %v", e, ok, err)
 	}
 	never("held")
-	_, err := r.publisher.AcceptDeletions(context.Background())
-	r.ok(err)
+	must.Get(r.publisher.AcceptDeletions(context.Background()))
 	if _, ok, err := r.journal.Get(base + "secret.html"); ok || err != nil {
 		t.Fatalf("the removed page is available: %v", err)
 	}
@@ -137,15 +132,12 @@ func TestVersionsOfDeletedPagesAreRemoved(t *testing.T) {
 	defer cancel()
 	r.kept(3)
 	r.remove("gone.html")
-	_, err := r.publisher.AcceptDeletions(context.Background())
-	r.ok(err)
+	must.Get(r.publisher.AcceptDeletions(context.Background()))
 	r.kept(2)
 	r.remove("from.html")
 	r.write("to.html", one)
-	_, err = r.publisher.AcceptDeletions(context.Background())
-	r.ok(err)
-	changes, err := r.journal.Read(context.Background(), r.journal.Floor(), 0)
-	r.ok(err)
+	must.Get(r.publisher.AcceptDeletions(context.Background()))
+	changes := must.Get(r.journal.Read(context.Background(), r.journal.Floor(), 0))
 	if c := changes[len(changes)-1]; c.Op != protocol.Move {
 		t.Fatalf("%+v", c)
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -43,23 +44,14 @@ var asker = &http.Transport{DisableCompression: true}
 // ask sends a request; head holds alternating names and values of header fields.
 func ask(t *testing.T, f *httptest.Server, method, path string, head ...string) answer {
 	t.Helper()
-	req, err := http.NewRequest(method, f.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(method, f.URL+path, nil))
 	req.Header.Set("Accept-Encoding", "identity")
 	for i := 0; i < len(head); i += 2 {
 		req.Header.Set(head[i], head[i+1])
 	}
-	resp, err := asker.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(asker.RoundTrip(req))
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))
 	if n := resp.Header.Get("Content-Length"); n != "" && method != http.MethodHead && n != fmt.Sprint(len(b)) {
 		t.Errorf("%s %s: Content-Length %s, %d bytes received", method, path, n, len(b))
 	}
@@ -214,8 +206,7 @@ func TestContentCodings(t *testing.T) {
 			t.Errorf("%q: %q, %v", takes, got, a.Status)
 			continue
 		}
-		z, err := coding.NewReader(bytes.NewReader(a.body))
-		r.ok(err)
+		z := must.Get(coding.NewReader(bytes.NewReader(a.body)))
 		if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, page) {
 			t.Errorf("%q: %d bytes, %v", takes, len(got), err)
 		}
@@ -448,10 +439,7 @@ func FuzzRequest(f *testing.F) {
 	r.first(map[string][]byte{"page.html": page})
 	h := &versions.Handler{Store: r.store, Journal: r.journal, Base: base, Public: r.site.Public}
 	f.Fuzz(func(t *testing.T, path, takes, dictionary, none, ranges, ifRange string) {
-		req, err := http.NewRequest("GET", "http://x/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequest("GET", "http://x/", nil))
 		req.URL.Path = path
 		for name, value := range map[string]string{"Accept-Encoding": takes, "Available-Dictionary": dictionary, "If-None-Match": none, "Range": ranges, "If-Range": ifRange} {
 			if value != "" {

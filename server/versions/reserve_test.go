@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/versions"
 )
@@ -86,13 +87,11 @@ func TestUnopenablePageIsNotServed(t *testing.T) {
 	sum := protocol.Sum(is)
 	get := func(header ...string) int {
 		t.Helper()
-		req, err := http.NewRequest("GET", door.URL+"/secret.html", nil)
-		r.ok(err)
+		req := must.Get(http.NewRequest("GET", door.URL+"/secret.html", nil))
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
-		resp, err := http.DefaultClient.Do(req)
-		r.ok(err)
+		resp := must.Get(http.DefaultClient.Do(req))
 		resp.Body.Close()
 		return resp.StatusCode
 	}
@@ -175,8 +174,7 @@ func TestWithdrawnPageLeavesMemory(t *testing.T) {
 				t.Fatalf("%d bytes, %v", len(b), err)
 			}
 			r.write("robots.txt", []byte("User-agent: *\nDisallow: /page.html\n"))
-			_, err := r.publisher.AcceptDeletions(context.Background())
-			r.ok(err)
+			must.Get(r.publisher.AcceptDeletions(context.Background()))
 			if _, ok, err := r.journal.Get(base + "page.html"); ok || err != nil {
 				t.Fatalf("the withdrawn page is still delivered: %v", err)
 			}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/content"
@@ -38,9 +39,7 @@ func newRig(t testing.TB, set func(*versions.Store)) *rig {
 	r := &rig{t: t, dir: t.TempDir()}
 	r.ok(os.Mkdir(filepath.Join(r.dir, "www"), 0o755))
 	r.site = &server.Site{Docroot: filepath.Join(r.dir, "www"), Base: base}
-	var err error
-	r.journal, err = server.OpenJournal(context.Background(), filepath.Join(r.dir, "state"), server.JournalOptions{Base: base})
-	r.ok(err)
+	r.journal = must.Get(server.OpenJournal(context.Background(), filepath.Join(r.dir, "state"), server.JournalOptions{Base: base}))
 	t.Cleanup(func() { r.journal.Close() })
 	r.open(set)
 	return r
@@ -81,8 +80,7 @@ func (r *rig) remove(place string) {
 // look scans everything.
 func (r *rig) look() {
 	r.t.Helper()
-	_, err := r.publisher.Turn(context.Background())
-	r.ok(err)
+	must.Get(r.publisher.Turn(context.Background()))
 }
 
 // first writes some pages and runs the first scan.

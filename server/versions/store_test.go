@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/inventory"
@@ -169,9 +170,7 @@ func TestDeltaLargerThanPageIsNotSent(t *testing.T) {
 	}{{"a.html", one, nil}, {"c.html", tiny, []byte("<p>2</p>")}} {
 		is := c.is
 		if is == nil {
-			var err error
-			is, err = os.ReadFile(filepath.Join(r.site.Docroot, c.place))
-			r.ok(err)
+			is = must.Get(os.ReadFile(filepath.Join(r.site.Docroot, c.place)))
 		}
 		for range 2 { // the result is remembered
 			b, err := r.delta(base+c.place, c.was, is)
@@ -277,8 +276,7 @@ func (r *rig) onDisk(most int64) {
 	var bytes int64
 	files := r.files()
 	for _, name := range files {
-		fi, err := os.Stat(name)
-		r.ok(err)
+		fi := must.Get(os.Stat(name))
 		bytes += (fi.Size() + 4095) / 4096 * 4096
 	}
 	if st := r.store.Stats(); bytes > most || bytes != st.Bytes || len(files) != st.Versions {
@@ -339,9 +337,7 @@ func TestUnusableDirectory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(17, 18))
 	r := newRig(t, func(s *versions.Store) {
 		file := filepath.Join(filepath.Dir(s.Dir), "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, nil, 0o600))
 		s.Dir = filepath.Join(file, "versions")
 	})
 	one := text(rnd, 6000)
@@ -369,16 +365,12 @@ func TestDirectoryBecomesUsableAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(25, 26))
 		file := filepath.Join(dir, "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, nil, 0o600))
 		var logged bytes.Buffer
 		s := &versions.Store{Dir: filepath.Join(file, "versions"), Log: slog.New(slog.NewTextHandler(&logged, nil))}
 		page := text(rnd, 3000)
 		s.KeepPage(base, page)
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(file))
 		s.KeepPage(base, page) // it does not retry every time
 		if st := s.Stats(); !st.Trouble || st.Versions != 0 || st.Bytes != 0 {
 			t.Errorf("%+v", st)

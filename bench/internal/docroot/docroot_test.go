@@ -10,18 +10,14 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/docroot"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, content)
 	}
 }
 
@@ -38,10 +34,7 @@ func TestCopySurveyAndEdit(t *testing.T) {
 	if err := os.Symlink("home.html", filepath.Join(from, "index.html")); err != nil {
 		t.Skip(err)
 	}
-	d, err := docroot.Copy(from, filepath.Join(t.TempDir(), "copy"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(docroot.Copy(from, filepath.Join(t.TempDir(), "copy")))
 	if want := []string{"/", "/a%20b/", "/home.html", "/lost.html", "/x.html"}; !slices.Equal(d.Pages, want) {
 		t.Errorf("pages are %q, want %q", d.Pages, want)
 	}
@@ -49,18 +42,9 @@ func TestCopySurveyAndEdit(t *testing.T) {
 	if want := []string{"/", "/a%20b/", "/x.html"}; !slices.Equal(s.Pages, want) || s.Depth != 2 {
 		t.Errorf("links lead to %q in %d steps, want %q", s.Pages, s.Depth, want)
 	}
-	before, err := os.Stat(d.File("/a%20b/"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := d.Edit("/a%20b/", "More.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := os.Stat(d.File("/a%20b/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.Stat(d.File("/a%20b/")))
+	b := must.Get(d.Edit("/a%20b/", "More."))
+	after := must.Get(os.Stat(d.File("/a%20b/")))
 	if got, err := os.ReadFile(d.File("/a%20b/")); err != nil || !bytes.Equal(got, b) || !bytes.HasSuffix(b, []byte("<p>More.</p>\n</body>")) || !after.ModTime().After(before.ModTime()) {
 		t.Errorf("after the edit: %q, %v, of %v", got, err, after.ModTime())
 	}
@@ -74,27 +58,19 @@ func TestCopySurveyAndEdit(t *testing.T) {
 
 // The survey agrees with an independent count.
 func TestSurveyAgreesWithIndependentCount(t *testing.T) {
-	b, err := os.ReadFile(machine.Data(t, "docroots.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(machine.Data(t, "docroots.jsonl")))
 	counted := 0
 	for line := range bytes.Lines(b) {
 		var c struct {
 			Pkg, Docroot       string
 			HTML, Reach, Depth int
 		}
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(line, &c))
 		if _, err := os.Stat(c.Docroot); err != nil || c.Pkg != "cppreference-doc-en-html" {
 			continue
 		}
 		counted++
-		d, err := docroot.Copy(c.Docroot, filepath.Join(t.TempDir(), "copy"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(docroot.Copy(c.Docroot, filepath.Join(t.TempDir(), "copy")))
 		if s := d.Survey(); len(d.Pages) != c.HTML || len(s.Pages) != c.Reach || s.Depth != c.Depth {
 			t.Errorf("%s: %d pages, %d reachable in %d steps; the other count: %d, %d, %d", c.Pkg, len(d.Pages), len(s.Pages), s.Depth, c.HTML, c.Reach, c.Depth)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/anysite/record"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // On recordings of an ideal web with ideal crawlers, no oracle finds anything, and every copy counts.
@@ -34,10 +35,7 @@ func TestCleanRecordingHasNoFindings(t *testing.T) {
 // The expectation of a copy is one function, short enough to read in one sitting.
 func TestExpectedIsOneShortFunction(t *testing.T) {
 	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, "expected.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(parser.ParseFile(set, "expected.go", nil, 0))
 	n := 0
 	for _, d := range f.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok {
@@ -54,14 +52,9 @@ func TestExpectedIsOneShortFunction(t *testing.T) {
 
 // again returns a recording after a round trip through JSON.
 func again(t *testing.T, r *record.Recording) *record.Recording {
-	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(r))
 	var c record.Recording
-	if err := json.Unmarshal(b, &c); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b, &c))
 	return &c
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/anysite/record"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // recordings are faultless runs of the real programs.
@@ -22,19 +23,11 @@ func recordings(t *testing.T) map[string]func() *record.Recording {
 	list := map[string]func() *record.Recording{}
 	for _, name := range names {
 		list[filepath.Base(name)] = func() *record.Recording {
-			f, err := os.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(os.Open(name))
 			defer f.Close()
-			z, err := gzip.NewReader(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			z := must.Get(gzip.NewReader(f))
 			var r record.Recording
-			if err := json.NewDecoder(z).Decode(&r); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.NewDecoder(z).Decode(&r))
 			return &r
 		}
 	}

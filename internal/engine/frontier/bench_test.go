@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // BenchmarkBatch gives out and takes back pages of many sites.
@@ -18,19 +19,11 @@ func BenchmarkBatch(b *testing.B) {
 				for p := range PageID(1_000_000) {
 					store.Put(Entry{Page: p + 1, Site: SiteID(int(p)%sites + 1)})
 				}
-				f, err := frontier.New(nil, &store, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := f.Batch(0, frontier.BatchOptions{Size: 1}); err != nil {
-					b.Fatal(err)
-				}
+				f := must.Get(frontier.New(nil, &store, nil))
+				must.Get(f.Batch(0, frontier.BatchOptions{Size: 1}))
 				n := 0
 				for b.Loop() {
-					list, err := f.Batch(0, frontier.BatchOptions{Size: size})
-					if err != nil {
-						b.Fatal(err)
-					}
+					list := must.Get(f.Batch(0, frontier.BatchOptions{Size: size}))
 					for _, s := range list {
 						n += len(s.Entries)
 					}
@@ -56,13 +49,8 @@ func BenchmarkMemory(b *testing.B) {
 			for b.Loop() {
 				runtime.GC()
 				runtime.ReadMemStats(&before)
-				f, err := frontier.New(s, &store, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := f.Batch(0, frontier.BatchOptions{}); err != nil {
-					b.Fatal(err)
-				}
+				f := must.Get(frontier.New(s, &store, nil))
+				must.Get(f.Batch(0, frontier.BatchOptions{}))
 				runtime.GC()
 				runtime.ReadMemStats(&after)
 				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/page")
@@ -80,10 +68,7 @@ func BenchmarkPageByPage(b *testing.B) {
 			for b.Loop() {
 				var store frontier.MemoryStore
 				store.Put(Entry{Page: 1, Site: 1})
-				f, err := frontier.New(s, &store, &frontier.Options{Step: 1})
-				if err != nil {
-					b.Fatal(err)
-				}
+				f := must.Get(frontier.New(s, &store, &frontier.Options{Step: 1}))
 				rng := rand.New(rand.NewPCG(1, 2))
 				last, done := PageID(1), 0
 				for ; done < n; done++ {
@@ -105,9 +90,7 @@ func BenchmarkPageByPage(b *testing.B) {
 							f.Add([]Entry{e})
 						}
 					}
-					if err := f.Share(p[0], 1, to); err != nil {
-						b.Fatal(err)
-					}
+					must.OK(b, f.Share(p[0], 1, to))
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/page")

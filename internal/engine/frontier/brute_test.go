@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A world is the surroundings of a frontier: a store that is authoritative, and
@@ -99,10 +100,7 @@ func whole(speeds map[SiteID]frontier.Speed, id SiteID) frontier.Speed {
 
 // restart simulates a killed crawler: the pages handed out are forgotten.
 func (w *world) restart() {
-	f, err := frontier.New(w.strategy, w.store, w.options)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	f := must.Get(frontier.New(w.strategy, w.store, w.options))
 	f.Small(w.per)
 	f.ExactMeans()
 	for id := range w.speed {
@@ -137,9 +135,7 @@ func (w *world) pay() {
 	for range w.rng.IntN(6) {
 		to = append(to, w.page())
 	}
-	if err := w.front.Share(from, fresh, to); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.front.Share(from, fresh, to))
 	for _, p := range to {
 		if _, counts := w.strategy.(frontier.BacklinkCount); counts {
 			w.cash[p] += fresh
@@ -154,9 +150,7 @@ func (w *world) setRanks() {
 		ranks[p] = float32(w.rng.IntN(9))
 		w.cash[p], w.kept[p] = ranks[p], 0
 	}
-	if err := w.front.SetRanks(maps.All(ranks)); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.front.SetRanks(maps.All(ranks)))
 }
 
 // find makes n new pages known.
@@ -303,10 +297,7 @@ func (w *world) brute(o frontier.BatchOptions) []frontier.SiteEntries {
 // strategies are those whose ranks are easy to compute: for the others see order_test.go and cash_test.go. What
 // is tested is that batches follow the ranks, not the ranks: tests of client/collection do that.
 func strategies(t *testing.T) []frontier.Strategy {
-	computed, err := frontier.Named("batch-pagerank", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	computed := must.Get(frontier.Named("batch-pagerank", 0))
 	return []frontier.Strategy{frontier.BreadthFirst{}, frontier.LargerSites{}, frontier.ManifestFirst{}, frontier.BacklinkCount{}, computed,
 		frontier.Random(7), frontier.Random(8), frontier.Profit{}, frontier.Performance{}, frontier.CrawlAbility{}}
 }
@@ -378,10 +369,7 @@ func (w *world) step(step int) {
 		o.Skip = func(id SiteID) bool { return id%3 == 0 }
 	}
 	want := w.brute(o)
-	got, err := w.front.Batch(w.now, o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	got := must.Get(w.front.Batch(w.now, o))
 	for _, s := range got {
 		for i := range s.Entries {
 			s.Entries[i].At = 0
@@ -424,10 +412,7 @@ func TestUnreportedStoreChangesHeal(t *testing.T) {
 			}
 			stale := 0
 			for turn := 0; ; turn++ {
-				list, err := w.front.Batch(w.now, frontier.BatchOptions{Size: 20, SameSite: 10})
-				if err != nil {
-					t.Fatal(err)
-				}
+				list := must.Get(w.front.Batch(w.now, frontier.BatchOptions{Size: 20, SameSite: 10}))
 				if len(list) == 0 {
 					break
 				}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // An economy is a small Web under OPIC, with its accounts kept in the slow, simple way.
@@ -53,10 +54,7 @@ func (e *economy) share(from PageID, fresh float64) {
 // crawl requests a batch, and distributes the cash of its pages to their links.
 func (e *economy) crawl(t *testing.T, f *frontier.Frontier, o frontier.BatchOptions) []frontier.SiteEntries {
 	t.Helper()
-	list, err := f.Batch(1, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(f.Batch(1, o))
 	for _, p := range pages(list) {
 		e.store.Remove(p)
 		f.Done([]PageID{p})
@@ -72,9 +70,7 @@ func (e *economy) crawl(t *testing.T, f *frontier.Frontier, o frontier.BatchOpti
 				f.Add([]Entry{x})
 			}
 		}
-		if err := f.Share(p, fresh, e.links[p]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Share(p, fresh, e.links[p]))
 		e.share(p, float64(fresh))
 	}
 	return list
@@ -94,10 +90,7 @@ func TestCashIsConserved(t *testing.T) {
 				e.cash[p] = 1
 				e.granted++
 			}
-			f, err := frontier.New(frontier.OPIC{}, &e.store, &o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(frontier.New(frontier.OPIC{}, &e.store, &o))
 			step := max(float64(o.Step), 1)
 			if o.Step == 0 {
 				step = 2
@@ -141,10 +134,7 @@ func TestRichestFirst(t *testing.T) {
 	for p := PageID(1); p <= 400; p++ {
 		e.store.Put(Entry{Page: p, Site: e.site(p)})
 	}
-	f, err := frontier.New(frontier.OPIC{}, &e.store, &frontier.Options{Step: 1, Memory: 1, PerSite: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(frontier.New(frontier.OPIC{}, &e.store, &frontier.Options{Step: 1, Memory: 1, PerSite: 3}))
 	for turn := range 300 {
 		richest := 0.
 		for p, cash := range e.cash {
@@ -162,9 +152,7 @@ func TestRichestFirst(t *testing.T) {
 		}
 		e.store.Remove(p)
 		f.Done([]PageID{p})
-		if err := f.Share(p, 1, e.links[p]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Share(p, 1, e.links[p]))
 		e.share(p, 1)
 	}
 }
@@ -185,9 +173,7 @@ func TestLinksAreCountedOnce(t *testing.T) {
 		f.Done([]PageID{p})
 		e := Entry{Page: p, Site: SiteID(p)}
 		store.Put(e)
-		if err := f.Share(p, fresh, to); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Share(p, fresh, to))
 		f.Add([]Entry{e})
 	}
 	check := func(want ...PageID) {
@@ -213,10 +199,7 @@ func TestLinksAreCountedOnce(t *testing.T) {
 // Ranks from outside move pages up and down, also pages that are given out or not found yet; after a restart they are
 // those of the queue.
 func TestSetRanks(t *testing.T) {
-	s, err := frontier.Named("batch-pagerank", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(frontier.Named("batch-pagerank", 0))
 	var store frontier.MemoryStore
 	for p := PageID(1); p <= 4; p++ {
 		store.Put(Entry{Page: p, Site: 1})
@@ -224,16 +207,13 @@ func TestSetRanks(t *testing.T) {
 	f := front(t, s, &store)
 	ranks := func(list ...float32) {
 		t.Helper()
-		err := f.SetRanks(func(yield func(PageID, float32) bool) {
+		must.OK(t, f.SetRanks(func(yield func(PageID, float32) bool) {
 			for i, rank := range list {
 				if !yield(PageID(i+1), rank) {
 					return
 				}
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	check := func(want ...PageID) {
 		t.Helper()
@@ -269,10 +249,7 @@ func TestCashAfterRestart(t *testing.T) {
 		e.store.Put(Entry{Page: p, Site: e.site(p)})
 	}
 	o := frontier.Options{Step: 1}
-	f, err := frontier.New(frontier.OPIC{}, &e.store, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(frontier.New(frontier.OPIC{}, &e.store, &o))
 	for range 20 {
 		e.crawl(t, f, frontier.BatchOptions{Size: 5})
 	}
@@ -288,10 +265,7 @@ func TestCashAfterRestart(t *testing.T) {
 			queued += float64(x.Rank)
 		}
 	}
-	f, err = frontier.New(frontier.OPIC{}, &e.store, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f = must.Get(frontier.New(frontier.OPIC{}, &e.store, &o))
 	if after := order(f); !slices.Equal(before, after) {
 		t.Errorf("the order was\n%v and is now\n%v", before, after)
 	}
@@ -308,9 +282,7 @@ func TestNoPageHasLessThanNothing(t *testing.T) {
 		store.Put(Entry{Page: p, Site: 1})
 	}
 	f := front(t, frontier.OPIC{}, &store)
-	if err := f.Share(1, 1, []PageID{2, 3, 4}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Share(1, 1, []PageID{2, 3, 4}))
 	if _, bank := f.Cash(); bank >= 0 {
 		t.Fatalf("a third is rounded up, but the bank has %v", bank)
 	}
@@ -341,18 +313,12 @@ func TestManyPagesMove(t *testing.T) {
 	for p := PageID(1); p <= n; p++ {
 		store.Put(Entry{Page: p, Site: 1})
 	}
-	f, err := frontier.New(frontier.OPIC{}, &store, &frontier.Options{PerSite: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(frontier.New(frontier.OPIC{}, &store, &frontier.Options{PerSite: 100}))
 	batch(t, f, 0, frontier.BatchOptions{Size: 1})
-	err = f.SetRanks(func(yield func(PageID, float32) bool) {
+	must.OK(t, f.SetRanks(func(yield func(PageID, float32) bool) {
 		for p := PageID(2); p <= n && yield(p, float32(p)); p++ {
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if store.calls == 0 {
 		t.Error("no page has moved before the next batch")
 	}
@@ -374,13 +340,9 @@ func TestSettle(t *testing.T) {
 	store.Put(Entry{Page: 4, Site: 4, At: 100})
 	f := front(t, frontier.OPIC{}, &store)
 	for _, to := range [][]PageID{{3, 4, 4}, {2}} {
-		if err := f.Share(1, 1, to); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Share(1, 1, to))
 	}
-	if err := f.Settle(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Settle())
 	if got := batch(t, front(t, frontier.OPIC{}, &store), 1, frontier.BatchOptions{}); !slices.Equal(got, []PageID{2, 3, 1}) {
 		t.Errorf("after a restart the order is %v", got)
 	}
@@ -396,9 +358,7 @@ func TestInvalidCash(t *testing.T) {
 	store.Put(Entry{Page: 2, Site: 1, Rank: -4})
 	f := front(t, frontier.OPIC{}, &store)
 	for _, fresh := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), -1, math.MaxFloat32} {
-		if err := f.Share(1, fresh, []PageID{1, 2, 0, 1 << 40, 2}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Share(1, fresh, []PageID{1, 2, 0, 1 << 40, 2}))
 	}
 	if got := batch(t, f, 0, frontier.BatchOptions{}); len(got) != 2 {
 		t.Errorf("the batch is %v", got)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 type (
@@ -26,20 +27,13 @@ func pages(list []frontier.SiteEntries) (p []PageID) {
 
 func batch(t *testing.T, f *frontier.Frontier, now int64, o frontier.BatchOptions) []PageID {
 	t.Helper()
-	list, err := f.Batch(now, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(f.Batch(now, o))
 	return pages(list)
 }
 
 func front(t *testing.T, s frontier.Strategy, store frontier.Store) *frontier.Frontier {
 	t.Helper()
-	f, err := frontier.New(s, store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return must.Get(frontier.New(s, store, nil))
 }
 
 // The thesis's own example (fig 7.1, V07): the profits of three pages are
@@ -267,10 +261,7 @@ func TestNothingLeftAsksTheStore(t *testing.T) {
 		for p := PageID(1); p <= 50; p++ {
 			store.Put(Entry{Page: p, Site: SiteID(p)})
 		}
-		f, err := frontier.New(strategy, &store, &frontier.Options{Speed: func(SiteID) frontier.Speed { return frontier.Speed{Response: 1} }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(frontier.New(strategy, &store, &frontier.Options{Speed: func(SiteID) frontier.Speed { return frontier.Speed{Response: 1} }}))
 		f.Small(byHeap)
 		for _, want := range []int{50, 0, 0} {
 			if got := batch(t, f, 0, frontier.BatchOptions{Size: 50}); len(got) != want {
@@ -291,10 +282,7 @@ func TestFailingStore(t *testing.T) {
 		store.Put(Entry{Page: p + 1, Site: SiteID(p%3 + 1)})
 	}
 	broken := &brokenStore{Store: &store}
-	f, err := frontier.New(nil, broken, &frontier.Options{PerSite: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(frontier.New(nil, broken, &frontier.Options{PerSite: 10}))
 	for n := range 24 {
 		f.Small([]int{byHeap, byList}[n%2])
 		broken.after = n / 2

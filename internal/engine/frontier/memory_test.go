@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A MemoryStore behaves like a map and a sort, over thousands of changes: its
@@ -64,9 +65,7 @@ func TestMemoryStoreAgainstMap(t *testing.T) {
 			t.Fatalf("step %d: next is %d, %v; want %d", step, got, err, next)
 		}
 		counts := map[SiteID]int{}
-		if err := m.Sites(func(s SiteID, n int) error { counts[s] = n; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.Sites(func(s SiteID, n int) error { counts[s] = n; return nil }))
 		for s := SiteID(1); s <= 3; s++ {
 			want := list(func(e Entry) bool { return e.Site == s && e.At == 0 }, byRank)
 			if counts[s] != len(want) {
@@ -75,10 +74,7 @@ func TestMemoryStoreAgainstMap(t *testing.T) {
 			var got []Entry
 			after := Entry{}
 			for n := 1 + rng.IntN(200); ; {
-				l, err := m.Head(s, after, n)
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := must.Get(m.Head(s, after, n))
 				got = append(got, l...)
 				if len(l) < n {
 					break
@@ -102,10 +98,7 @@ func TestMemoryStoreAgainstMap(t *testing.T) {
 // However many pages of however many sites are found, memory stays bounded, and all of them come out.
 func TestMemoryIsBounded(t *testing.T) {
 	var store frontier.MemoryStore
-	f, err := frontier.New(frontier.BreadthFirst{}, &store, &frontier.Options{Memory: 2000, PerSite: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(frontier.New(frontier.BreadthFirst{}, &store, &frontier.Options{Memory: 2000, PerSite: 100}))
 	rng := rand.New(rand.NewPCG(1, 2))
 	check := func() {
 		t.Helper()

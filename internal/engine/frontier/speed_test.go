@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Cao's own example: 0.2 s to connect, 0.5 s for a response, pipelined.
@@ -31,16 +32,10 @@ func TestUnknownSpeed(t *testing.T) {
 		store.Put(Entry{Page: p, Site: SiteID(1 + p%3)})
 	}
 	speed := map[SiteID]frontier.Speed{1: {Response: 4}, 3: {Response: 1}}
-	f, err := frontier.New(frontier.Performance{}, &store, &frontier.Options{Speed: func(id SiteID) frontier.Speed { return speed[id] }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(frontier.New(frontier.Performance{}, &store, &frontier.Options{Speed: func(id SiteID) frontier.Speed { return speed[id] }}))
 	f.Small(byHeap)
 	order := func() (sites []SiteID) {
-		list, err := f.Batch(1, frontier.BatchOptions{Size: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(f.Batch(1, frontier.BatchOptions{Size: 3}))
 		for _, s := range list {
 			sites = append(sites, s.Site)
 		}
@@ -87,13 +82,10 @@ func TestPageByPageLooksAtFewSites(t *testing.T) {
 	const n, sites = 20_000, 2000
 	var store counter
 	busy := map[SiteID]bool{}
-	f, err := frontier.New(frontier.LargerSites{}, &store, &frontier.Options{Speed: func(id SiteID) frontier.Speed {
+	f := must.Get(frontier.New(frontier.LargerSites{}, &store, &frontier.Options{Speed: func(id SiteID) frontier.Speed {
 		store.sites++
 		return frontier.Speed{Busy: busy[id]}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	var list []Entry
 	for p := PageID(1); p <= n; p++ {
 		e := Entry{Page: p, Site: SiteID(1 + p%sites)}
@@ -135,10 +127,7 @@ func TestMeanSpeed(t *testing.T) {
 		store.Put(Entry{Page: p, Site: SiteID(p)})
 	}
 	speed := map[SiteID]frontier.Speed{}
-	f, err := frontier.New(frontier.Performance{}, &store, &frontier.Options{Step: 1, Speed: func(id SiteID) frontier.Speed { return speed[id] }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(frontier.New(frontier.Performance{}, &store, &frontier.Options{Step: 1, Speed: func(id SiteID) frontier.Speed { return speed[id] }}))
 	f.Small(byHeap)
 	for i := range 500 {
 		id := SiteID(1 + i%50)
@@ -168,10 +157,7 @@ func TestMeanSpeed(t *testing.T) {
 	f.Moved(1)
 	f.Moved(2)
 	place := map[SiteID]int{}
-	list, err := f.Batch(1, frontier.BatchOptions{Size: 2 * sites})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(f.Batch(1, frontier.BatchOptions{Size: 2 * sites}))
 	for i, s := range list {
 		place[s.Site] = i
 	}

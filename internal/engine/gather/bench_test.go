@@ -5,6 +5,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // BenchmarkRead measures reading one page.
@@ -26,9 +27,7 @@ func BenchmarkRead(b *testing.B) {
 			b.SetBytes(int64(size / len(pages)))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if err := c.g.Read(&p, at, asHTML, pages[i%len(pages)]); err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, c.g.Read(&p, at, asHTML, pages[i%len(pages)]))
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/html"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -26,9 +27,7 @@ func linkTo(t testing.TB, g *gather.Gatherer, base, ref string) string {
 func linkOn(t testing.TB, g *gather.Gatherer, base, charset, href string) string {
 	t.Helper()
 	var p gather.Page
-	if err := g.Read(&p, base, header("Content-Type: text/html; charset="+charset), []byte(`<p>x<a href="`+href+`">y</a>`)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.Read(&p, base, header("Content-Type: text/html; charset="+charset), []byte(`<p>x<a href="`+href+`">y</a>`)))
 	if len(p.Links) == 0 {
 		return ""
 	}
@@ -161,10 +160,7 @@ func TestReferencesAsNodeReadsThem(t *testing.T) {
 		}
 		asked = append(asked, [2]string{bases[r.IntN(len(bases))], ref.String()})
 	}
-	in, err := json.Marshal(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(json.Marshal(asked))
 	cmd := exec.Command(node, "-e", `
 		const asked = JSON.parse(require("fs").readFileSync(0, "utf8"));
 		console.log(JSON.stringify(asked.map(([base, ref]) => {
@@ -175,10 +171,7 @@ func TestReferencesAsNodeReadsThem(t *testing.T) {
 			} catch { return ""; }
 		})));`)
 	cmd.Stdin = bytes.NewReader(in)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())
 	var answers []string
 	if err := json.Unmarshal(out, &answers); err != nil || len(answers) != len(asked) {
 		t.Fatalf("%d answers, want %d: %v", len(answers), len(asked), err)
@@ -226,9 +219,7 @@ func TestManyReferencesInAnotherEncoding(t *testing.T) {
 	var g gather.Gatherer
 	var p gather.Page
 	begun := time.Now()
-	if err := g.Read(&p, at, header("Content-Type: text/html; charset=koi8-r"), b.Bytes()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.Read(&p, at, header("Content-Type: text/html; charset=koi8-r"), b.Bytes()))
 	if took := time.Since(begun); took > 10*time.Second { // a minute, if each reference reads the page
 		t.Errorf("it took %v", took)
 	}

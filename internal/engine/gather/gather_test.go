@@ -12,6 +12,7 @@ import (
 	"github.com/parleyweb/parley/internal/html"
 	"github.com/parleyweb/parley/internal/machine"
 	"github.com/parleyweb/parley/internal/maintext"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -31,9 +32,7 @@ var asHTML = header("Content-Type: text/html; charset=utf-8")
 func read(t testing.TB, g *gather.Gatherer, h http.Header, body string) gather.Page {
 	t.Helper()
 	var p gather.Page
-	if err := g.Read(&p, at, h, []byte(body)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.Read(&p, at, h, []byte(body)))
 	return p
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -30,9 +31,7 @@ func TestBatchAsAFile(t *testing.T) {
 		b.Sites[0].Tasks[0].IfNoneMatch = `"<tag>"`
 		b.Sites[0].Delay = 20 * time.Second
 		dir := t.TempDir()
-		if err := harvest.StoreBatch(dir, b, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, harvest.StoreBatch(dir, b, time.Now()))
 		read := readBatch(t, dir)
 		if !reflect.DeepEqual(read, b) {
 			t.Fatalf("%+v", read)

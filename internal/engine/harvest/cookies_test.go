@@ -8,21 +8,19 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func cookieFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "cookies.txt")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, name, text)
 	return name
 }
 
@@ -70,10 +68,7 @@ org	TRUE	/	FALSE	0	all	5
 
 // Cookies are sent with tasks for pages, by each protocol; with nothing else, and they are in no request that is archived.
 func TestCookiesAreSentForPagesOnly(t *testing.T) {
-	list, err := harvest.ReadCookies(cookieFile(t, "127.0.0.1\tFALSE\t/in\tFALSE\t0\tkey\ts3cr3t\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(harvest.ReadCookies(cookieFile(t, "127.0.0.1\tFALSE\t/in\tFALSE\t0\tkey\ts3cr3t\n")))
 	for _, proto := range []string{"HTTP/1.1", "HTTP/1.1 with TLS", "HTTP/2.0"} {
 		site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "%s cookie %q", r.Proto, r.Header.Get("Cookie"))
@@ -98,10 +93,7 @@ func TestCookiesAreSentForPagesOnly(t *testing.T) {
 				t.Errorf("%s, %s: %q, want %q; authorized %v, %v; request %q", proto, path, a.Body, want, a.Authorized, a.Err, a.Request)
 			}
 		}
-		resp, err := (&http.Client{Transport: h.Transport(site.URL)}).Get(site.URL + "/in/a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get((&http.Client{Transport: h.Transport(site.URL)}).Get(site.URL + "/in/a"))
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if strings.Contains(string(body), "s3cr3t") {

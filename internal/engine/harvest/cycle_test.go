@@ -14,6 +14,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // batchOf asks each of some sites for n missing pages.
@@ -62,7 +63,7 @@ func TestOldBatchEndsEarly(t *testing.T) {
 			h.Options.MinSites = minSites
 			var got answers
 			calls := 0
-			err := h.Run(t.Context(), func(context.Context) (*harvest.Batch, error) {
+			must.OK(t, h.Run(t.Context(), func(context.Context) (*harvest.Batch, error) {
 				switch calls++; calls {
 				case 1: // one site has much more than the others
 					return batchOf(w.Sites()[:20], 1, func(i int) int { return 3 + i/19*37 }), nil
@@ -70,10 +71,7 @@ func TestOldBatchEndsEarly(t *testing.T) {
 					return batchOf(w.Sites()[20:], 2, func(int) int { return 3 }), nil
 				}
 				return nil, nil
-			}, got.take)
-			if err != nil {
-				t.Fatal(err)
-			}
+			}, got.take))
 			back := map[frontier.SiteID]int{}
 			for _, a := range got.list {
 				if a.Fault == harvest.FaultStopped {

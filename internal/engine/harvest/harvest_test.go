@@ -15,6 +15,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func once(b *harvest.Batch) func(context.Context) (*harvest.Batch, error) {
@@ -113,10 +114,7 @@ func TestRealListeners(t *testing.T) {
 	})}
 	defer server.Close()
 	for i := range sites {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.1.%d.%d:0", i/200, i%200+1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", fmt.Sprintf("127.1.%d.%d:0", i/200, i%200+1)))
 		known[l.Addr().String()] = &site{}
 		origin := "http://" + l.Addr().String()
 		b.Sites = append(b.Sites, harvest.SiteBatch{Site: frontier.SiteID(i + 1), Origin: origin, Tasks: tasks(origin, pages)})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A rude server responds properly, and then does something else to the connection before the next
@@ -73,10 +74,7 @@ func TestUnsolicitedBytesOnKeptConnection(t *testing.T) {
 	} {
 		for _, secure := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, TLS %v", c.name, secure), func(t *testing.T) {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 				origin := "http://" + l.Addr().String()
 				h := &harvest.Harvester{Options: harvest.Options{Private: true, Wait: 30 * time.Millisecond, Slow: -1}}
 				if secure {
@@ -90,15 +88,13 @@ func TestUnsolicitedBytesOnKeptConnection(t *testing.T) {
 				b := &harvest.Batch{Sites: []harvest.SiteBatch{{Site: 1, Origin: origin, Tasks: tasks(origin, 4)}}}
 				var got answers
 				// The next request comes after the server's action.
-				if err := h.Run(t.Context(), once(b), func(a *harvest.Answer) {
+				must.OK(t, h.Run(t.Context(), once(b), func(a *harvest.Answer) {
 					select {
 					case <-s.done:
 					case <-time.After(time.Second): // it got no request
 					}
 					got.take(a)
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				for _, a := range got.list {
 					if want := "this is " + strings.TrimPrefix(a.URL, origin); string(a.Body) != want || a.Status != 200 {
 						t.Errorf("%s: %d %v %q", a.URL, a.Status, a.Err, a.Body)

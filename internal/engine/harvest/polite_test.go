@@ -11,6 +11,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 type answers struct {
@@ -98,9 +99,7 @@ func TestPoliteness(t *testing.T) {
 				o.set(h)
 				b := everything(w, 6)
 				var got answers
-				if err := h.Run(t.Context(), once(b), got.take); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, h.Run(t.Context(), once(b), got.take))
 				for _, f := range w.Impolite(fakeweb.Manners{Gap: o.gap, AtOnce: o.most, Address: 2, Delay: true, Agent: "Test/1"}) {
 					t.Error(f)
 				}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A middleman is a proxy for both protocols.
@@ -31,10 +32,7 @@ type middleman struct {
 }
 
 func newMiddleman(t *testing.T, answer string) *middleman {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	m := &middleman{Listener: l, answer: answer}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -137,9 +135,7 @@ func TestProxy(t *testing.T) {
 	defer plain.Close()
 	defer secure.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o644))
 	for _, scheme := range []string{"http", "socks5"} {
 		for _, s := range []*httptest.Server{plain, secure} {
 			u, err := url.Parse(s.URL)
@@ -203,9 +199,7 @@ func TestAuthorities(t *testing.T) {
 	if _, err := harvest.Authorities(file); err == nil {
 		t.Error("a missing file is accepted")
 	}
-	if err := os.WriteFile(file, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
 	if _, err := harvest.Authorities(file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a file without a certificate: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/wsconn"
 	"github.com/parleyweb/parley/protocol"
@@ -97,27 +98,18 @@ func TestOpenBodyHoldsSlot(t *testing.T) {
 		s := w.Sites()[0]
 		c := &http.Client{Transport: h.Transport(s.Origin)}
 		begin := time.Now()
-		first, err := c.Get(s.Origin + "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(c.Get(s.Origin + "/"))
 		time.AfterFunc(10*time.Second, func() { first.Body.Close() })
 		if second, err := c.Get(s.Origin + "/"); err != nil || time.Since(begin) != 11*time.Second { // and is not closed
 			t.Fatalf("after %v: %v, %v", time.Since(begin), second, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		r, err := http.NewRequestWithContext(ctx, "GET", s.Origin+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(ctx, "GET", s.Origin+"/", nil))
 		if _, err := c.Do(r); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("waiting for the slot: %v", err)
 		}
-		third, err := c.Get(s.Origin + "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		third := must.Get(c.Get(s.Origin + "/"))
 		third.Body.Close()
 		if d := time.Since(begin); d > 10*time.Minute {
 			t.Errorf("an unread body held the slot until %v", d)
@@ -416,10 +408,7 @@ func TestSlowBodyIsAborted(t *testing.T) {
 		s := w.Sites()[0]
 		c := &http.Client{Transport: h.Transport(s.Origin)}
 		begin := time.Now()
-		resp, err := c.Get(s.Origin + "/drip")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(c.Get(s.Origin + "/drip"))
 		if b, err := io.ReadAll(resp.Body); err == nil || len(b) > 10 {
 			t.Errorf("%d bytes: %v", len(b), err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 )
 
@@ -26,9 +27,7 @@ import (
 func harvestAll(t *testing.T, h *harvest.Harvester, b *harvest.Batch) map[string]*harvest.Answer {
 	t.Helper()
 	var got answers
-	if err := h.Run(t.Context(), once(b), got.take); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Run(t.Context(), once(b), got.take))
 	byURL := map[string]*harvest.Answer{}
 	for _, a := range got.list {
 		if byURL[a.URL] != nil {

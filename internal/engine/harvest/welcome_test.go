@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A site that states a request rate gets that rate, at its address and for a day, until it
@@ -183,10 +184,7 @@ func TestWelcomeAfterASlowConnection(t *testing.T) {
 		"a transport": func(t *testing.T, h *harvest.Harvester, s *fakeweb.Site) {
 			c := &http.Client{Transport: h.Transport(s.Origin)}
 			for range 2 {
-				resp, err := c.Get(s.Origin + "/")
-				if err != nil {
-					t.Fatal(err)
-				}
+				resp := must.Get(c.Get(s.Origin + "/"))
 				resp.Body.Close()
 			}
 		},

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/indexnow"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 const key = "0123456789abcdef"
@@ -111,10 +112,7 @@ func (w *world) post(host string, urls ...string) *httptest.ResponseRecorder {
 }
 
 func (w *world) say(msg any) *httptest.ResponseRecorder {
-	b, err := json.Marshal(msg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(msg))
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, httptest.NewRequest("POST", "/indexnow", strings.NewReader(string(b))))
 	return rec
@@ -479,15 +477,9 @@ func TestSlowSendersDelayNoOthers(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
 	say := func(from string) int {
-		req, err := http.NewRequest("POST", server.URL+"/indexnow", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequest("POST", server.URL+"/indexnow", strings.NewReader("{}")))
 		req.Header.Set("X-Forwarded-For", from)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(req))
 		resp.Body.Close()
 		return resp.StatusCode
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/references"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -208,10 +209,7 @@ func FuzzCounts(f *testing.F) {
 			return
 		}
 		host := func(s string) string {
-			u, err := url.Parse(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := must.Get(url.Parse(s))
 			h := u.Hostname()
 			if strings.Contains(h, ":") {
 				h = "[" + h + "]"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // recorded calls f with the files of a recorded corpus whose names contain part.
@@ -139,10 +140,7 @@ func TestURLsOfCrawlerCommons(t *testing.T) {
 		case strings.HasSuffix(base, ".csv"):
 			r := csv.NewReader(bytes.NewReader(b))
 			r.Comment, r.FieldsPerRecord, r.LazyQuotes, r.TrimLeadingSpace = '#', -1, true, true
-			rows, err := r.ReadAll()
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := must.Get(r.ReadAll())
 			for _, row := range rows {
 				switch {
 				case len(row) == 1:
@@ -155,9 +153,7 @@ func TestURLsOfCrawlerCommons(t *testing.T) {
 			}
 		case base == "wpt-urltestdata.json":
 			var rows []any
-			if err := json.Unmarshal(b, &rows); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(b, &rows))
 			for _, r := range rows {
 				row, ok := r.(map[string]any)
 				if !ok {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitemap"
 )
 
@@ -19,9 +20,7 @@ func gz(t testing.TB, s string) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	io.WriteString(w, s)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 

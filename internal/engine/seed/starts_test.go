@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 func startsOf(t *testing.T, lines ...string) *seed.Starts {
@@ -17,11 +18,7 @@ func startsOf(t *testing.T, lines ...string) *seed.Starts {
 		}
 		list = append(list, s)
 	}
-	starts, err := seed.NewStarts(list, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return starts
+	return must.Get(seed.NewStarts(list, 0))
 }
 
 func TestParseStart(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // TestTraps crawls endless sites, each of them by its links alone, and
@@ -69,10 +70,7 @@ func TestTraps(t *testing.T) {
 		for len(queue) > 0 {
 			p := queue[0]
 			queue = queue[1:]
-			u, err := url.Parse(p.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := must.Get(url.Parse(p.url))
 			for _, l := range c.links(u) {
 				v := s.Admit(seed.Ref{URL: l, From: p.url, Depth: p.depth + 1})
 				if !v.OK || known[v.URL] {

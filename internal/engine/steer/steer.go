@@ -85,7 +85,7 @@ func (s *Steering) Set() bool {
 
 // Pause pauses sites, each named by its origin, the URL of one of its pages or its host name; or all, by the one word All.
 func (s *Steering) Pause(sites []string) error {
-	all, err := meansAll(sites)
+	names, all, err := named(sites)
 	if err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}
@@ -93,11 +93,7 @@ func (s *Steering) Pause(sites []string) error {
 		s.All = true
 		return nil
 	}
-	for _, text := range sites {
-		name, err := siteOf(text)
-		if err != nil {
-			return fmt.Errorf("pause: %w", err)
-		}
+	for _, name := range names {
 		if i, paused := slices.BinarySearch(s.Sites, name); !paused {
 			s.Sites = slices.Insert(s.Sites, i, name)
 		}
@@ -110,7 +106,7 @@ func (s *Steering) Pause(sites []string) error {
 
 // Resume ends the pause of sites, named as for Pause; of all, also of those that were paused one by one, by the one word All.
 func (s *Steering) Resume(sites []string) error {
-	all, err := meansAll(sites)
+	names, all, err := named(sites)
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
@@ -118,11 +114,7 @@ func (s *Steering) Resume(sites []string) error {
 		s.All, s.Sites = false, nil
 		return nil
 	}
-	for _, text := range sites {
-		name, err := siteOf(text)
-		if err != nil {
-			return fmt.Errorf("resume: %w", err)
-		}
+	for _, name := range names {
 		i, paused := slices.BinarySearch(s.Sites, name)
 		switch {
 		case paused:
@@ -136,18 +128,25 @@ func (s *Steering) Resume(sites []string) error {
 	return nil
 }
 
-// meansAll reports whether a list of names is the one word for all sites. An empty list means nothing: it is more often the list of a
+// named returns the sites that a person names, or whether that is the one word for all. An empty list means nothing: it is more often the list of a
 // program that found no site, or misnamed it, than a wish to stop everything.
-func meansAll(sites []string) (bool, error) {
-	switch {
-	case len(sites) == 0:
-		return false, errors.New("no site is named: want the names of sites, or the one word \"all\"")
-	case strings.EqualFold(sites[0], All) && len(sites) == 1:
-		return true, nil
-	case slices.ContainsFunc(sites, func(name string) bool { return strings.EqualFold(name, All) }):
-		return false, errors.New("want the names of sites, or the one word \"all\", not both")
+func named(sites []string) (names []string, all bool, err error) {
+	if len(sites) == 0 {
+		return nil, false, errors.New("no site is named: want the names of sites, or the one word \"all\"")
 	}
-	return false, nil
+	for _, text := range sites {
+		if strings.EqualFold(text, All) {
+			all = true
+		} else if name, err := siteOf(text); err != nil {
+			return nil, false, err
+		} else {
+			names = append(names, name)
+		}
+	}
+	if all && len(sites) > 1 {
+		err = errors.New("want the names of sites, or the one word \"all\", not both")
+	}
+	return names, all, err
 }
 
 // Unknown returns which of the names that a person has just paused are those of none of the origins.

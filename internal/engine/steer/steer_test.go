@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/steer"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A person names a site by its origin, a page of it or its host, with or without www.
@@ -88,9 +89,7 @@ func TestPauseAndResume(t *testing.T) {
 func TestUnknownNames(t *testing.T) {
 	var s steer.Steering
 	names := []string{"exmaple.org", "www.example.org", "https://example.org:8443", "example.net", "http://Example.com/a/", "exmaple.org"}
-	if err := s.Pause(names); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Pause(names))
 	origins := []string{"http://example.org", "https://www.example.net:444", "http://www.example.com", "https://example.com"}
 	if got := s.Unknown(names, slices.Values(origins)); !slices.Equal(got, []string{"exmaple.org", "https://example.org:8443"}) {
 		t.Errorf("unknown: %q", got)
@@ -103,12 +102,8 @@ func TestUnknownNames(t *testing.T) {
 // Values that are not given stay, "default" empties them, and what an option cannot have is refused.
 func TestRateAndScope(t *testing.T) {
 	var s steer.Steering
-	if err := s.SetRate(steer.Rate{Budget: "5000", Wait: "30s"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.SetRate(steer.Rate{Budget: "default", MaxRate: "2"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.SetRate(steer.Rate{Budget: "5000", Wait: "30s"}))
+	must.OK(t, s.SetRate(steer.Rate{Budget: "default", MaxRate: "2"}))
 	budget, wait, big, most, per := "0.1/page", 15*time.Second, 5*time.Second, 10., ""
 	if err := s.Rate.Apply(&budget, &wait, &big, &most, &per); err != nil || budget != "0.1/page" || wait != 30*time.Second || big != 5*time.Second || most != 2 || per != "" {
 		t.Errorf("rate: %v: %s %v %v %v %q", err, budget, wait, big, most, per)
@@ -121,9 +116,7 @@ func TestRateAndScope(t *testing.T) {
 	if err := s.SetRate(steer.Rate{Budget: strings.Repeat("9", 3000)}); err == nil {
 		t.Error("a value of 3000 bytes was accepted")
 	}
-	if err := s.SetScope(steer.Scope{Accept: []string{"/docs/"}, Reject: []string{"none"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.SetScope(steer.Scope{Accept: []string{"/docs/"}, Reject: []string{"none"}}))
 	domain, accept, reject := []string{"example.org"}, []string{"/a/"}, []string{"/b/"}
 	if s.Scope.Apply(&domain, &accept, &reject); len(domain) != 1 || accept[0] != "/docs/" || len(reject) != 0 {
 		t.Errorf("scope: %q %q %q", domain, accept, reject)

@@ -78,7 +78,7 @@ func Cao(g *graph.Graph, robots int, seed uint64) (crawls []Case) {
 			like(0)
 		}
 	}
-	for i, learn := range []func(old, measured float64, before int) float64{nil, Mean, Latest} {
+	for i, learn := range []func(old, measured float64, before int) float64{nil, Mean, latest} {
 		add(byVariant, []string{"moving average", "mean speed", "latest speed"}[i], func(r *Run) {
 			r.Strategy, r.Quality, r.Learn = frontier.CrawlAbility{}, zipf, learn
 		})

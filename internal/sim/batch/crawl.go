@@ -30,8 +30,8 @@ type Run struct {
 // Mean is the mean of all measurements.
 func Mean(old, measured float64, before int) float64 { return old + (measured-old)/float64(before+1) }
 
-// Latest is the last measurement.
-func Latest(_, measured float64, _ int) float64 { return measured }
+// latest is the last measurement.
+func latest(_, measured float64, _ int) float64 { return measured }
 
 // A Result is what happened in a Run.
 type Result struct {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -39,19 +40,12 @@ func serve(t *testing.T, o agent.Options) *served {
 	s := &served{T: t, host: open(t, t.TempDir(), o)}
 	dir := t.TempDir()
 	root := filepath.Join(dir, "www")
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
-	must(os.Mkdir(root, 0o755))
+	must.OK(t, os.Mkdir(root, 0o755))
 	var n *doors.Notifier
 	s.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.ServeHTTP(w, r) }))
 	t.Cleanup(s.web.Close)
 	site := &server.Site{Docroot: root, Base: s.web.URL + "/"}
-	j, err := server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: site.Base})
-	must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: site.Base}))
 	t.Cleanup(func() { j.Close() })
 	s.journal = j
 	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(site.Base), Public: site.Public}
@@ -64,16 +58,18 @@ func serve(t *testing.T, o agent.Options) *served {
 	t.Cleanup(func() { n.Close(context.Background()) })
 	s.look = func() {
 		t.Helper()
-		_, err := p.AcceptDeletions(t.Context())
-		must(err)
+		must.Get(p.AcceptDeletions(t.Context()))
 	}
 	s.write = func(name, text string) {
 		t.Helper()
-		must(os.WriteFile(filepath.Join(root, name+"~"), []byte(text), 0o644))
-		must(os.Rename(filepath.Join(root, name+"~"), filepath.Join(root, name)))
+		must.Write(t, filepath.Join(root, name+"~"), text)
+		must.OK(t, os.Rename(filepath.Join(root, name+"~"), filepath.Join(root, name)))
 	}
-	s.rename = func(from, to string) { t.Helper(); must(os.Rename(filepath.Join(root, from), filepath.Join(root, to))) }
-	s.remove = func(name string) { t.Helper(); must(os.Remove(filepath.Join(root, name))) }
+	s.rename = func(from, to string) {
+		t.Helper()
+		must.OK(t, os.Rename(filepath.Join(root, from), filepath.Join(root, to)))
+	}
+	s.remove = func(name string) { t.Helper(); must.OK(t, os.Remove(filepath.Join(root, name))) }
 	s.write("index.html", "home")
 	s.look()
 	return s

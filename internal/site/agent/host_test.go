@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/caller"
@@ -23,26 +24,16 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, dir string, o agent.Options) *agent.Host {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())
 	o.Command = []string{self, agent.ProcessName}
-	h, err := agent.Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(agent.Open(dir, o))
 	t.Cleanup(func() { h.Close() })
 	return h
 }
 
 func keep(t *testing.T, h *agent.Host, who string, m *module) protocol.Digest {
 	t.Helper()
-	d, err := h.Keep(t.Context(), who, m.bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return must.Get(h.Keep(t.Context(), who, m.bytes()))
 }
 
 func created(n uint64) *protocol.Change {
@@ -127,9 +118,7 @@ func TestProgramsSurviveRestart(t *testing.T) {
 	}
 	h.Close()
 	name := strings.TrimSuffix(filepath.Base(one(t, filepath.Join(dir, "*.wasm"))), ".wasm")
-	if err := os.WriteFile(filepath.Join(dir, name+".wasm"), []byte("something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, filepath.Join(dir, name+".wasm"), "something else")
 	h = open(t, dir, agent.Options{})
 	if _, err := h.Run(t.Context(), "bot", d, created(1), nil, nil); !errors.Is(err, caller.ErrProgram) || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a damaged program: %v", err)
@@ -396,9 +385,7 @@ func TestFailingProgramIsDisabled(t *testing.T) {
 		return err
 	}
 	// Another caller has the same program, and its failures are counted separately.
-	if _, err := h.Keep(t.Context(), "other", plain(append([]any{localGet, 1, i32Const, signed(1), 0x71, 0x45, ifThen, void, unreachable, end}, telling(1)...)...).bytes()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.Keep(t.Context(), "other", plain(append([]any{localGet, 1, i32Const, signed(1), 0x71, 0x45, ifThen, void, unreachable, end}, telling(1)...)...).bytes()))
 	for i := range 2 {
 		for _, page := range []string{"", "x"} {
 			h.Run(t.Context(), "other", d, created(1000+uint64(i)), []byte(page), nil)

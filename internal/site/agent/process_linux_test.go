@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/agent"
 )
 
@@ -17,14 +18,9 @@ func TestNiceness(t *testing.T) {
 	h := open(t, t.TempDir(), agent.Options{})
 	d := keep(t, h, "bot", echo())
 	for n := range 20 {
-		if _, err := h.Run(t.Context(), "bot", d, created(uint64(n)), nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.Run(t.Context(), "bot", d, created(uint64(n)), nil, nil))
 	}
-	files, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("/proc/[0-9]*/task/[0-9]*/stat"))
 	threads := 0
 	for _, file := range files {
 		stat, err := os.ReadFile(file)

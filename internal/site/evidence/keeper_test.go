@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -68,9 +69,7 @@ func newWorld(t *testing.T, pages ...string) *world {
 		w.write(name, "<p>The page "+name)
 	}
 	w.site = &server.Site{Docroot: w.root, Base: w.base}
-	var err error
-	w.journal, err = server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: w.base})
-	w.must(err)
+	w.journal = must.Get(server.OpenJournal(t.Context(), filepath.Join(t.TempDir(), "state"), server.JournalOptions{Base: w.base}))
 	t.Cleanup(func() { w.journal.Close() })
 	return w
 }
@@ -85,8 +84,7 @@ func (w *world) must(err error) {
 func (w *world) write(name, text string) {
 	w.Helper()
 	path := filepath.Join(w.root, filepath.FromSlash(name))
-	w.must(os.MkdirAll(filepath.Dir(path), 0o755))
-	w.must(os.WriteFile(path, []byte(text), 0o644))
+	must.Write(w, path, text)
 }
 
 // answer sets the web server's status below a path; zero: it serves the files.
@@ -249,8 +247,7 @@ func TestNewDirectoryWithRefusedPages(t *testing.T) {
 	w.write("open/y.html", "open")
 	w.until("open pages are published", func() bool { return w.told("open/y.html") })
 	w.until("and fetched", func() bool { return w.askedFor("/new/page.html") > 0 && w.askedFor("/new/deep/page.html") > 0 })
-	changes, err := w.journal.Read(t.Context(), begin, 100)
-	w.must(err)
+	changes := must.Get(w.journal.Read(t.Context(), begin, 100))
 	for _, c := range changes {
 		if strings.Contains(c.Item.URL, "/new/") {
 			t.Errorf("%s %s was published", c.Op, c.Item.URL)
@@ -355,13 +352,12 @@ func TestRecordsAreRemovedWithPages(t *testing.T) {
 	w.end()
 	w.must(os.Remove(filepath.Join(w.root, "a.html")))
 	w.must(os.Remove(filepath.Join(w.root, "b.html")))
-	_, err := (&server.Publisher{Inventory: w.site, Journal: w.journal}).AcceptDeletions(t.Context())
-	w.must(err)
+	must.Get((&server.Publisher{Inventory: w.site, Journal: w.journal}).AcceptDeletions(t.Context()))
 	w.start(nil)
-	w.until("the records are removed", func() bool { return notes() == 2 })
-	if s := w.keeper.Status(); s.Refused != 0 || s.Public != 2 {
-		t.Errorf("%+v", s)
-	}
+	w.until("the records are removed", func() bool {
+		s := w.keeper.Status()
+		return notes() == 2 && s.Refused == 0 && s.Public == 2
+	})
 }
 
 // After a move to another host, a page that was refused stays withdrawn until it is served there, and no bytes are delivered

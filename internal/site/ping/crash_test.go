@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -75,9 +76,7 @@ func TestKilledWhileSending(t *testing.T) {
 	}
 	dir := t.TempDir()
 	docroot := filepath.Join(dir, "docroot")
-	if err := os.Mkdir(docroot, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(docroot, 0o755))
 	var mu sync.Mutex
 	var batches [][]string
 	var victim *exec.Cmd
@@ -119,19 +118,14 @@ func TestKilledWhileSending(t *testing.T) {
 		cmd := exec.Command(os.Args[0], dir)
 		cmd.Env = append(os.Environ(), victimEnv+"="+site)
 		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(cmd.StdoutPipe())
 		mu.Lock()
 		victim, deadly = cmd, len(batches)+1+rand.IntN(6)
 		if rand.IntN(3) == 0 {
 			deadly = 0
 		}
 		byLines := deadly == 0
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		mu.Unlock()
 		lines := bufio.NewScanner(out)
 		for n := 0; lines.Scan(); n++ {
@@ -147,10 +141,7 @@ func TestKilledWhileSending(t *testing.T) {
 		}
 		// Its last request may not have been read yet. Connections are accepted in order: after this one,
 		// none of its requests can come.
-		resp, err := once.Get(site)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(once.Get(site))
 		resp.Body.Close()
 		closed.L.Lock()
 		for open > 0 {
@@ -163,19 +154,13 @@ func TestKilledWhileSending(t *testing.T) {
 	}
 
 	// The last sender completes its work.
-	j, err := journal.Open(filepath.Join(dir, "journal"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(filepath.Join(dir, "journal"), nil))
 	defer j.Close()
 	s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: j, Base: site, Engines: []string{site + "engine"}, KeyDir: docroot}}
 	future := time.Now()
 	s.Options.Now = func() time.Time { return future }
 	for range 10 {
-		r, err := s.Turn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(s.Turn(t.Context()))
 		if r.Pending == 0 {
 			break
 		}
@@ -199,10 +184,7 @@ func TestKilledWhileSending(t *testing.T) {
 			t.Errorf("%s was never sent", u)
 		}
 	}
-	v, err := j.View()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(j.View())
 	defer v.Close()
 	for e, err := range v.Entries() {
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -66,7 +67,7 @@ type tally struct {
 }
 
 func TestRandomHistories(t *testing.T) {
-	n := 1000
+	n := 300
 	if testing.Short() {
 		n = 25
 	}
@@ -336,8 +337,7 @@ func (h *history) renew(sum *tally) {
 	var items func(yield func(protocol.Item, error) bool)
 	look := h.rnd.IntN(2) == 0
 	if look {
-		v, err := h.journal.View()
-		h.must(err)
+		v := must.Get(h.journal.View())
 		var list []protocol.Item
 		for e, err := range v.Entries() {
 			h.must(err)

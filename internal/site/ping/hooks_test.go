@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -104,10 +105,7 @@ func (w *world) webhook() *ping.Hooks {
 
 func hookStatus(t testing.TB, h *ping.Hooks) ping.HookStatus {
 	t.Helper()
-	st, err := h.Status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(h.Status())
 	return st[0]
 }
 
@@ -257,9 +255,7 @@ func TestCommandOnChange(t *testing.T) {
 	script := filepath.Join(dir, "purge")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, script, text)
 	}
 	w := newWorld(t)
 	most := time.Minute
@@ -303,14 +299,12 @@ func TestCommandOnChange(t *testing.T) {
 	if n != 3 || len(failed) != 0 {
 		t.Errorf("%d changes accepted, failed: %q", n, failed)
 	}
-	b, err := os.ReadFile(out)
-	w.must(err)
+	b := must.Get(os.ReadFile(out))
 	head, rest, _ := bytes.Cut(b, []byte("\n"))
 	check(t, "variables and argument", string(head), fmt.Sprintf("%s batch 3 %s $HOME;x", base, w.journal.Head()))
 	var got []string
 	for line := range bytes.Lines(rest) {
-		m, err := protocol.ParseMessage(bytes.TrimSpace(line))
-		w.must(err)
+		m := must.Get(protocol.ParseMessage(bytes.TrimSpace(line)))
 		got = append(got, fmt.Sprint(m.Kind, " ", m.Changes[0].Op, " ", m.To))
 	}
 	at := w.journal.Head()

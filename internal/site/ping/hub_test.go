@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 )
 
@@ -110,8 +111,7 @@ func TestSubscribers(t *testing.T) {
 		w.begin()
 		pass(time.Minute)
 		check(t, "versions", fmt.Sprint(w.sub.have(callback)), "[2 4 5]")
-		st, err := w.hub.Status()
-		w.must(err)
+		st := must.Get(w.hub.Status())
 		check(t, "subscribers", st.Topics[0].Subscribers, 1)
 		check(t, "subscribers of the other topic", st.Topics[1].Subscribers, 0)
 		if len(st.Subscriptions) != 1 || st.Subscriptions[0].Deliveries != 3 || st.Subscriptions[0].Callback != callback {
@@ -182,8 +182,7 @@ func TestLeases(t *testing.T) {
 			}
 			pass(time.Second)
 			check(t, "lease", w.sub.asked[0].Get("hub.lease_seconds"), c.given)
-			n, err := strconv.Atoi(c.given)
-			w.must(err)
+			n := must.Get(strconv.Atoi(c.given))
 			pass(time.Duration(n)*time.Second - time.Minute)
 			w.publish("before the end")
 			pass(30 * time.Second)
@@ -225,8 +224,7 @@ func TestFailedDeliveriesAreRetried(t *testing.T) {
 			}
 			w.publish("second")
 			pass(time.Minute)
-			st, err := w.hub.Status()
-			w.must(err)
+			st := must.Get(w.hub.Status())
 			if s := st.Subscriptions[0]; s.Failures != 1 || s.Trouble == "" || s.RetryAt.IsZero() {
 				t.Errorf("%s: %+v", mood, s)
 			}
@@ -305,8 +303,7 @@ func TestUnreadableTopics(t *testing.T) {
 		w.feeds.mu.Unlock()
 		w.publish("second")
 		pass(time.Hour)
-		st, err := w.hub.Status()
-		w.must(err)
+		st := must.Get(w.hub.Status())
 		if !strings.Contains(st.Topics[0].Trouble, "disk on fire") {
 			t.Errorf("trouble %q", st.Topics[0].Trouble)
 		}
@@ -315,14 +312,12 @@ func TestUnreadableTopics(t *testing.T) {
 		w.feeds.mu.Unlock()
 		pass(2 * time.Minute)
 		check(t, "versions", fmt.Sprint(w.sub.have(callback)), "[2]")
-		st, err = w.hub.Status()
-		w.must(err)
+		st = must.Get(w.hub.Status())
 		check(t, "trouble", st.Topics[0].Trouble, "")
 		w.publish(strings.Repeat("x", 17<<20))
 		pass(time.Hour)
 		check(t, "versions", fmt.Sprint(w.sub.have(callback)), "[2]")
-		st, err = w.hub.Status()
-		w.must(err)
+		st = must.Get(w.hub.Status())
 		if !strings.Contains(st.Topics[0].Trouble, "shorter") {
 			t.Errorf("trouble %q", st.Topics[0].Trouble)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -61,10 +62,7 @@ func pass(d time.Duration) {
 
 func engineStatus(t testing.TB, s *ping.IndexNow) ping.EngineStatus {
 	t.Helper()
-	st, err := s.Status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(s.Status())
 	return st.Engines[0]
 }
 
@@ -183,8 +181,7 @@ func TestNothingIsSentBeforeRulesAreKnown(t *testing.T) {
 		w.change(create("d.html"), update("a.html", 1), create("e.html"), remove("e.html"))
 		pass(48 * time.Hour)
 		e.wantTaken()
-		r, err := s.Status()
-		w.must(err)
+		r := must.Get(s.Status())
 		check(t, "pending", r.Engines[0].Pending, 3)
 		known.Store(true)
 		pass(time.Minute)
@@ -274,9 +271,7 @@ func TestIndexNowTurns(t *testing.T) {
 			t.Helper()
 			w.must(w.journal.Close())
 			w.open()
-			r, err := w.sender().Turn(t.Context())
-			w.must(err)
-			return r
+			return must.Get(w.sender().Turn(t.Context()))
 		}
 		w.change(create("old.html"))
 		check(t, "first turn", fmt.Sprint(turn()), fmt.Sprint(ping.Result{}))
@@ -317,15 +312,13 @@ func TestSendAll(t *testing.T) {
 		e := newEngine(w, "engine.example")
 		s := w.sender()
 		s.Options.SendAll = true
-		r, err := s.Turn(t.Context())
-		w.must(err)
+		r := must.Get(s.Turn(t.Context()))
 		check(t, "sent", r.Sent, 11_999)
 		check(t, "batches", len(e.taken()), 2)
 		if strings.Contains(strings.Join(e.taken(), " "), "d0/p0000") {
 			t.Error("a page deleted before the start was sent")
 		}
-		r, err = s.Turn(t.Context())
-		w.must(err)
+		r = must.Get(s.Turn(t.Context()))
 		check(t, "sent", r.Sent, 0)
 	})
 }
@@ -354,7 +347,6 @@ func TestIndexNowRejectsWrongConfiguration(t *testing.T) {
 	}
 	s := good()
 	s.Options.Engines = append(ping.EngineNames(), "https://www.bing.com/indexnow", "https://own.example/in")
-	st, err := s.Status()
-	w.must(err)
+	st := must.Get(s.Status())
 	check(t, "engines", len(st.Engines), len(ping.EngineNames())+1)
 }

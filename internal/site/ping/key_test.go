@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 )
 
@@ -26,8 +27,7 @@ func TestPendingKey(t *testing.T) {
 
 func TestBurnedKeyIsReportedAndReplaced(t *testing.T) {
 	story(t, func(w *world, e *searchEngine, s *ping.IndexNow) {
-		path, err := s.KeyPath()
-		w.must(err)
+		path := must.Get(s.KeyPath())
 		old := strings.TrimSuffix(path[1:], ".txt")
 		e.keys[old] = true
 		w.change(update("a.html", 1))
@@ -40,8 +40,7 @@ func TestBurnedKeyIsReportedAndReplaced(t *testing.T) {
 		w.change(update("b.html", 1))
 		pass(20 * time.Hour)
 		check(t, "asked", len(e.batches()), 1)
-		_, err = s.NewKey()
-		w.must(err)
+		must.Get(s.NewKey())
 		pass(time.Second)
 		e.wantTaken("a.html b.html")
 		check(t, "key", engineStatus(t, s).Key, ping.KeyAccepted)
@@ -126,19 +125,15 @@ func TestKeyFile(t *testing.T) {
 		s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: base, Engines: []string{engineURL}, KeyDir: docroot, HTTP: w.client(), Log: w.log}}
 		turn := func() ping.Result {
 			t.Helper()
-			r, err := s.Turn(t.Context())
-			w.must(err)
-			return r
+			return must.Get(s.Turn(t.Context()))
 		}
 		turn()
-		path, err := s.KeyPath()
-		w.must(err)
+		path := must.Get(s.KeyPath())
 		w.change(create("a.html"), create(path[1:])) // the key's own file is not a page
 		turn()
 		e.wantTaken("a.html")
 		file := filepath.Join(docroot, path)
-		info, err := os.Stat(file)
-		w.must(err)
+		info := must.Get(os.Stat(file))
 		check(t, "mode", info.Mode().Perm(), 0o644)
 		// A deployment removes it.
 		w.must(os.Remove(file))
@@ -146,11 +141,9 @@ func TestKeyFile(t *testing.T) {
 		turn()
 		e.wantTaken("b.html")
 		// A new key: the old file stays for a day.
-		k, err := s.NewKey()
-		w.must(err)
+		k := must.Get(s.NewKey())
 		names := func() (n int) {
-			list, err := os.ReadDir(docroot)
-			w.must(err)
+			list := must.Get(os.ReadDir(docroot))
 			return len(list)
 		}
 		check(t, "files", names(), 2)
@@ -161,11 +154,9 @@ func TestKeyFile(t *testing.T) {
 		check(t, "files", names(), 1)
 		// Another process uses the same key.
 		s = &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: base, Engines: []string{engineURL}, KeyDir: docroot, HTTP: w.client()}}
-		path, err = s.KeyPath()
-		w.must(err)
+		path = must.Get(s.KeyPath())
 		check(t, "key", path, "/"+k+".txt")
-		st, err := s.Status()
-		w.must(err)
+		st := must.Get(s.Status())
 		check(t, "key", st.Key.Key, k)
 		check(t, "key's URL", st.Key.URL, base+k+".txt")
 		check(t, "key's file", st.Key.File, filepath.Join(docroot, k+".txt"))
@@ -178,8 +169,7 @@ func TestKeyFile(t *testing.T) {
 func TestKeyIsServed(t *testing.T) {
 	w := newWorld(t)
 	s := &ping.IndexNow{Options: ping.IndexNowOptions{Journal: w.journal, Base: "https://www.example.org/blog/", Engines: []string{"bing"}, Key: "my-own-key-1"}}
-	path, err := s.KeyPath()
-	w.must(err)
+	path := must.Get(s.KeyPath())
 	check(t, "path", path, "/blog/my-own-key-1.txt")
 	for _, c := range []struct {
 		method, path string
@@ -211,11 +201,9 @@ func TestKeyOfSiteBelowPath(t *testing.T) {
 		e := newEngine(w, "engine.example")
 		s := w.sender()
 		s.Options.Base = base + "blog/"
-		_, err := s.Turn(t.Context())
-		w.must(err)
+		must.Get(s.Turn(t.Context()))
 		w.change(create("blog/a.html"), create("shop/b.html"))
-		r, err := s.Turn(t.Context())
-		w.must(err)
+		r := must.Get(s.Turn(t.Context()))
 		e.wantTaken("blog/a.html")
 		check(t, "sent", r.Sent, 1)
 		check(t, "changes", r.Changes, 2)

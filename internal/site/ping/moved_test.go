@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 )
 
@@ -22,8 +23,7 @@ func TestIndexNowAfterMove(t *testing.T) {
 			w.open()
 			s = w.sender()
 			s.Options.Base = at
-			r, err := s.Turn(t.Context())
-			w.must(err)
+			r = must.Get(s.Turn(t.Context()))
 			return r, s
 		}
 		w.change(create("a.html"), create("b.html"))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 )
 
@@ -139,10 +140,7 @@ func TestHubIsBoundedPerClient(t *testing.T) {
 			}
 			pass(2 * time.Minute)
 		}
-		st, err := w.hub.Status()
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := must.Get(w.hub.Status())
 		n := 0
 		for _, s := range st.Subscriptions {
 			if strings.HasPrefix(s.Callback, "https://one") {
@@ -192,8 +190,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 				until(t, func() bool { return len(s.have("/cb")) == 1 })
 				return
 			}
-			st, err := hub.Status()
-			w.must(err)
+			st := must.Get(hub.Status())
 			check(t, "subscriptions", len(st.Subscriptions), 0)
 			check(t, "calls", calls.Load(), 0)
 		})
@@ -225,10 +222,7 @@ func FuzzHubRequest(f *testing.F) {
 		default:
 			t.Errorf("%q: %d", form, status)
 		}
-		st, err := hub.Status()
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := must.Get(hub.Status())
 		for _, s := range st.Subscriptions {
 			u, err := url.Parse(s.Callback)
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || s.Topic != feedTopic {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 )
 
@@ -27,8 +28,7 @@ func TestTopicIsReadOncePerPosition(t *testing.T) {
 			}
 		}
 		pass(time.Minute)
-		st, err := w.hub.Status()
-		w.must(err)
+		st := must.Get(w.hub.Status())
 		check(t, "subscribers", st.Topics[0].Subscribers, 80)
 		check(t, "reads", reads.all.Load(), 1)
 		w.publish("second")
@@ -95,16 +95,12 @@ func TestManyTopicsAreDeliveredInTurn(t *testing.T) {
 func TestReadTopic(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "feed.xml")
 	want := strings.Repeat("x", ping.MaxContent)
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, want)
 	b, err := ping.ReadTopic(file)
 	if err != nil || string(b) != want {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
-	if err := os.Truncate(file, ping.MaxContent+1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Truncate(file, ping.MaxContent+1))
 	for path, reason := range map[string]string{file: "shorter", filepath.Dir(file): "regular", file + "x": "no such file"} {
 		if b, err := ping.ReadTopic(path); err == nil || len(b) > 0 || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: %d bytes, %v", path, len(b), err)

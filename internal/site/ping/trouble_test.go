@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/ping"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -226,8 +227,7 @@ func TestGapSendsEveryPage(t *testing.T) {
 				e := newEngine(w, "engine.example")
 				turn := func() {
 					t.Helper()
-					_, err := w.sender().Turn(t.Context())
-					w.must(err)
+					must.Get(w.sender().Turn(t.Context()))
 				}
 				turn()
 				w.change(update("a.html", 1))
@@ -271,8 +271,7 @@ func TestGapSendsNoForbiddenPage(t *testing.T) {
 		e := newEngine(w, "engine.example")
 		turn := func() {
 			t.Helper()
-			_, err := w.sender().Turn(t.Context())
-			w.must(err)
+			must.Get(w.sender().Turn(t.Context()))
 		}
 		turn()
 		was := []protocol.Item{page("a.html"), page("b.html")}
@@ -311,8 +310,7 @@ func TestSlowEngineDelaysNoOther(t *testing.T) {
 			pass(time.Minute)
 		}
 		check(t, "URLs at the quick one", len(strings.Fields(strings.Join(quick.taken(), " "))), 80)
-		st, err := s.Status()
-		w.must(err)
+		st := must.Get(s.Status())
 		if p := st.Engines[0].Pending; p < 50 || p > 52 {
 			t.Errorf("the slow engine has %d pending URLs", p)
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -103,9 +104,7 @@ func (w testWriter) Write(b []byte) (int, error) {
 
 func (w *world) open() {
 	w.t.Helper()
-	var err error
-	w.journal, err = journal.Open(w.file, &w.opts)
-	w.must(err)
+	w.journal = must.Get(journal.Open(w.file, &w.opts))
 }
 
 func (w *world) must(err error) {
@@ -144,8 +143,7 @@ func move(from, to string) journal.Step {
 // change appends steps to the journal.
 func (w *world) change(steps ...journal.Step) {
 	w.t.Helper()
-	_, err := w.journal.Append(context.Background(), steps)
-	w.must(err)
+	must.Get(w.journal.Append(context.Background(), steps))
 	w.mu.Lock()
 	w.told += len(steps)
 	w.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/server"
 )
@@ -117,23 +118,19 @@ func TestOutputsReplaceNoOtherFiles(t *testing.T) {
 					return
 				}
 				w.must(os.Rename(there, filepath.Join(w.dir, "theirs")))
-				_, err := c.out(path).Write(t.Context(), w.journal)
-				w.must(err)
+				must.Get(c.out(path).Write(t.Context(), w.journal))
 
 				// A file that we wrote remains ours after it was damaged, and after the state was lost.
-				made, err := os.ReadFile(there)
-				w.must(err)
-				w.must(os.WriteFile(there, []byte("spoiled"), 0o644))
-				_, err = c.out(path).Write(t.Context(), w.journal)
-				w.must(err)
+				made := must.Get(os.ReadFile(there))
+				must.Write(w, there, "spoiled")
+				must.Get(c.out(path).Write(t.Context(), w.journal))
 				if got, err := os.ReadFile(there); err != nil || !bytes.Equal(got, made) {
 					t.Errorf("spoiled, and then %.60q, %v", got, err)
 				}
 				w.must(os.Remove(filepath.Join(w.dir, "state")))
 				w.open()
 				w.pages(6)
-				_, err = c.out(path).Write(t.Context(), w.journal)
-				w.must(err)
+				must.Get(c.out(path).Write(t.Context(), w.journal))
 			}
 			for _, text := range c.theirs {
 				try(text, false)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -72,18 +73,15 @@ func TestKilledWriterLeavesWholeFiles(t *testing.T) {
 				t.Fatalf("round %d: %s: %v", round, name, err)
 			}
 		}
-		j, err := journal.Open(filepath.Join(w.dir, "state"), nil)
-		w.must(err)
+		j := must.Get(journal.Open(filepath.Join(w.dir, "state"), nil))
 		w.journal = j
 		for _, o := range crashOutputs(w.dir) {
 			s, ok := o.(*static.Sitemap)
 			for hours := time.Duration(0); ok && hours < 20; hours += 10 { // until nobody has an old index any more
 				s.Now = func() time.Time { return time.Now().Add(hours * time.Hour) }
-				_, err := s.Write(t.Context(), j)
-				w.must(err)
+				must.Get(s.Write(t.Context(), j))
 			}
-			_, err := o.Write(t.Context(), j)
-			w.must(err)
+			must.Get(o.Write(t.Context(), j))
 		}
 		w.wantListed(fmt.Sprintf("round %d", round))
 		want := []string{"feed.atom", "feed.rss", "sitemap.xml"}
@@ -126,10 +124,7 @@ func isWhole(path string) error {
 
 // writeForever writes the outputs of a site that changes all the time.
 func writeForever(t *testing.T, dir string) {
-	j, err := journal.Open(filepath.Join(dir, "state"), &journal.Options{Wait: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(filepath.Join(dir, "state"), &journal.Options{Wait: 10 * time.Second}))
 	outputs := crashOutputs(dir)
 	for i := 0; ; i++ {
 		var steps []journal.Step
@@ -142,13 +137,9 @@ func writeForever(t *testing.T, dir string) {
 			steps = append(steps, journal.Step{Op: op, Entry: journal.Entry{Item: protocol.Item{URL: u, Length: -1,
 				Digest: protocol.Sum([]byte(fmt.Sprint(rand.Uint64()))), Modified: time.Now()}}})
 		}
-		if _, err := j.Append(t.Context(), steps); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(j.Append(t.Context(), steps))
 		for _, o := range outputs {
-			if _, err := o.Write(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(o.Write(t.Context(), j))
 		}
 		if i == 0 {
 			fmt.Println("writing")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/feed"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -26,12 +27,10 @@ func (w *web) feeds() *static.Feeds {
 // told writes the feeds and returns their entries, a word or two for each, with the deletions of Atom last.
 func (w *web) told(f *static.Feeds) string {
 	w.Helper()
-	_, err := f.Write(w.Context(), w.journal)
-	w.must(err)
+	must.Get(f.Write(w.Context(), w.journal))
 	var texts []string
 	for _, name := range []string{"feed.atom", "feed.rss", "feed.json"} {
-		got, err := feed.Read(bytes.NewReader(w.read(name)), feed.Options{})
-		w.must(err)
+		got := must.Get(feed.Read(bytes.NewReader(w.read(name)), feed.Options{}))
 		var words []string
 		for _, e := range got.Entries {
 			word := strings.TrimPrefix(e.URL, webBase)
@@ -94,8 +93,7 @@ func TestFeedsFollowTheSite(t *testing.T) {
 	w.remove("a.html")
 	w.accept(f)
 	w.wantTold("a move and a deletion", f, "moved.html d.html b.html -a.html -c.html")
-	got, err := feed.Read(bytes.NewReader(w.read("feed.atom")), feed.Options{})
-	w.must(err)
+	got := must.Get(feed.Read(bytes.NewReader(w.read("feed.atom")), feed.Options{}))
 	if e := got.Entries[0]; e.Title != "C" || e.Summary != "Moved here from "+webBase+"c.html" || got.Hub != f.Hub {
 		t.Errorf("%+v", got)
 	}
@@ -160,8 +158,7 @@ func TestFeedsDateEntriesByJournal(t *testing.T) {
 	f := w.feeds()
 	f.Public = nil
 	w.wantTold("", f, "exact day none")
-	got, err := feed.Read(bytes.NewReader(w.read("feed.atom")), feed.Options{})
-	w.must(err)
+	got := must.Get(feed.Read(bytes.NewReader(w.read("feed.atom")), feed.Options{}))
 	for _, e := range got.Entries {
 		if e.Modified.Equal(day) != (e.URL == webBase+"exact") || time.Since(e.Modified) > time.Hour != e.Modified.Equal(day) {
 			t.Errorf("%s of %v", e.URL, e.Modified)
@@ -215,8 +212,7 @@ func oracle(w *web, f *static.Feeds) string {
 	head := w.journal.Head()
 	var all []protocol.Change
 	for at := (protocol.Cursor{Epoch: head.Epoch}); at != head; at.Seq = all[len(all)-1].Seq {
-		some, err := w.journal.Read(w.Context(), at, 0)
-		w.must(err)
+		some := must.Get(w.journal.Read(w.Context(), at, 0))
 		all = append(all, some...)
 	}
 	for _, c := range slices.Backward(all) {
@@ -241,8 +237,7 @@ func oracle(w *web, f *static.Feeds) string {
 			news = append(news, strings.TrimPrefix(c.Item.URL, webBase))
 		}
 	}
-	v, err := w.journal.View()
-	w.must(err)
+	v := must.Get(w.journal.View())
 	defer v.Close()
 	var rest []protocol.Item
 	for e, err := range v.Entries() {
@@ -293,8 +288,7 @@ func TestFeedsStayWithinReaderLimits(t *testing.T) {
 func TestFeedsReadBoundedNumberOfChanges(t *testing.T) {
 	w := newWeb(t)
 	w.must(w.journal.Close())
-	j, err := journal.Open(filepath.Join(w.dir, "small"), &journal.Options{MaxChanges: 50})
-	w.must(err)
+	j := must.Get(journal.Open(filepath.Join(w.dir, "small"), &journal.Options{MaxChanges: 50}))
 	defer j.Close()
 	w.journal = j
 	w.must(j.EndBaseline())

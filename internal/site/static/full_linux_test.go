@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -27,9 +28,7 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	w.pages(400)
 	s := w.sitemap()
 	s.MaxURLs, s.Precompress = 250, true
-	if _, err := s.Write(t.Context(), w.journal); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Write(t.Context(), w.journal))
 	w.step(protocol.Create, webBase+"p/new.html", "", -1, "x")
 	was := w.look()
 	signal.Ignore(syscall.SIGXFSZ) // the write fails instead
@@ -46,8 +45,6 @@ func TestFullDiskChangesNothing(t *testing.T) {
 			t.Errorf("room for %d bytes: touched %v", size, n)
 		}
 	}
-	if _, err := s.Write(t.Context(), w.journal); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Write(t.Context(), w.journal))
 	w.wantListed("afterwards")
 }

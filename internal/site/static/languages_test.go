@@ -10,6 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -33,11 +34,8 @@ func TestSitemapLinksLanguages(t *testing.T) {
 	w.must(w.journal.EndBaseline())
 	out := w.sitemap()
 	out.Public = nil
-	if _, err := out.Write(t.Context(), w.journal); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(w.root, "sitemap.xml"))
-	w.must(err)
+	must.Get(out.Write(t.Context(), w.journal))
+	text := must.Get(os.ReadFile(filepath.Join(w.root, "sitemap.xml")))
 	links := map[string]string{}
 	for entry := range strings.SplitSeq(string(text), "<url><loc>"+webBase) {
 		name, rest, _ := strings.Cut(entry, "<")

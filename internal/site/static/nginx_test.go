@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -35,8 +36,7 @@ func newGone(t *testing.T) *gone {
 	dir := t.TempDir()
 	g := &gone{T: t, dir: dir, root: filepath.Join(dir, "root")}
 	g.must(os.Mkdir(g.root, 0o755))
-	j, err := journal.Open(filepath.Join(dir, "state"), nil)
-	g.must(err)
+	j := must.Get(journal.Open(filepath.Join(dir, "state"), nil))
 	t.Cleanup(func() { j.Close() })
 	g.must(j.EndBaseline())
 	g.journal = j
@@ -57,8 +57,7 @@ func (g *gone) step(op protocol.Op, to, from string) {
 	if op != protocol.Delete {
 		s.Entry.Item.Digest = protocol.Sum([]byte(to + from))
 	}
-	_, err := g.journal.Append(g.Context(), []journal.Step{s})
-	g.must(err)
+	must.Get(g.journal.Append(g.Context(), []journal.Step{s}))
 }
 
 func (g *gone) create(u string)     { g.Helper(); g.step(protocol.Create, u, "") }
@@ -67,15 +66,12 @@ func (g *gone) move(from, u string) { g.Helper(); g.step(protocol.Move, u, from)
 
 func (g *gone) write() bool {
 	g.Helper()
-	wrote, err := g.out.Write(g.Context(), g.journal)
-	g.must(err)
-	return wrote
+	return must.Get(g.out.Write(g.Context(), g.journal))
 }
 
 func (g *gone) lines() (list []string) {
 	g.Helper()
-	b, err := os.ReadFile(g.out.Path)
-	g.must(err)
+	b := must.Get(os.ReadFile(g.out.Path))
 	for _, l := range strings.Split(strings.TrimSpace(string(b)), "\n") {
 		if !strings.HasPrefix(l, "#") {
 			list = append(list, l)
@@ -87,8 +83,7 @@ func (g *gone) lines() (list []string) {
 func (g *gone) file(name string) {
 	g.Helper()
 	p := filepath.Join(g.root, name)
-	g.must(os.MkdirAll(filepath.Dir(p), 0o755))
-	g.must(os.WriteFile(p, []byte("<title>"+name+"</title>"), 0o644))
+	must.Write(g, p, "<title>"+name+"</title>")
 }
 
 // A running is an nginx that listens on a socket.
@@ -117,10 +112,7 @@ func (g *gone) serve(more string) *running {
 
 func (r *running) get(u string) (status int, location string) {
 	r.Helper()
-	resp, err := r.client.Get(u)
-	if err != nil {
-		r.Fatal(err)
-	}
+	resp := must.Get(r.client.Get(u))
 	io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
 	return resp.StatusCode, resp.Header.Get("Location")
@@ -328,8 +320,7 @@ func TestNginxNeverHidesAPage(t *testing.T) {
 			site := &server.Site{Docroot: g.root, Base: nginxBase}
 			site.Files.CleanURLs, site.Files.Include = clean, []string{"**"}
 			p := &server.Publisher{Inventory: site, Journal: g.journal, Pace: server.Pace{Once: true}}
-			_, err := p.AcceptDeletions(t.Context())
-			g.must(err)
+			must.Get(p.AcceptDeletions(t.Context()))
 			g.out.Public = site.Public
 			if turn%8 == 7 {
 				g.write()
@@ -341,8 +332,7 @@ func TestNginxNeverHidesAPage(t *testing.T) {
 				"location / { try_files $uri @more; }\nlocation @more { rewrite ^(.*[^/])$ $1.html last; rewrite ^(.*)/$ $1/index.html last; }"}[round/2%2]
 		}
 		r := g.serve(more)
-		v, err := g.journal.View()
-		g.must(err)
+		v := must.Get(g.journal.View())
 		there := map[string]bool{}
 		for e, err := range v.Entries() {
 			g.must(err)
@@ -427,8 +417,7 @@ func TestNginxReloadRepeatsUntilSuccess(t *testing.T) {
 	}
 	g.must(os.Remove(ran + ".bad"))
 	other := *g.out // another process
-	_, err := other.Write(t.Context(), g.journal)
-	g.must(err)
+	must.Get(other.Write(t.Context(), g.journal))
 	g.write()
 	if times() != 4 {
 		t.Errorf("ran %d times", times())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -26,8 +27,7 @@ func TestCompressedManifest(t *testing.T) {
 		c := &static.Compressed{Path: out, Off: off}
 		p := w.publisher([]server.Output{c})
 		p.Snapshot = &manifest.Snapshot{Path: out, Manifest: doors.Describe(webBase), Public: w.site.Public}
-		_, err := p.Turn(t.Context())
-		w.must(err)
+		must.Get(p.Turn(t.Context()))
 		return p.Status().Outputs[0].Writes
 	}
 	if n := turn(false); n != 1 {
@@ -56,7 +56,7 @@ func TestCompressedManifest(t *testing.T) {
 
 	turn(true)
 	w.wantNames("switched off", ".robots.rdf.mark", "robots.rdf")
-	w.must(os.WriteFile(out+".gz", []byte("somebody's"), 0o644))
+	must.Write(w, out+".gz", "somebody's")
 	turn(true)
 	w.wantNames("another program's file", ".robots.rdf.mark", "robots.rdf", "robots.rdf.gz")
 	for range 2 {
@@ -81,18 +81,17 @@ func TestStaleSiblingsAreRemoved(t *testing.T) {
 	if wrote, err := c.Write(t.Context(), w.journal); wrote || err != nil {
 		t.Errorf("without a file: %v, %v", wrote, err)
 	}
-	w.must(os.WriteFile(path+".gz", []byte("somebody's"), 0o644))
+	must.Write(w, path+".gz", "somebody's")
 	if wrote, err := c.Write(t.Context(), w.journal); wrote || err != nil {
 		t.Errorf("without a file: %v, %v", wrote, err)
 	}
-	w.must(os.WriteFile(path, []byte("one"), 0o644))
-	w.must(os.WriteFile(path+".gz", []byte("\x1f\x8b of another time"), 0o644))
-	_, err := c.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Write(w, path, "one")
+	must.Write(w, path+".gz", "\x1f\x8b of another time")
+	must.Get(c.Write(t.Context(), w.journal))
 	w.wantSiblings("f.txt")
 
 	later := time.Now().Add(time.Hour)
-	w.must(os.WriteFile(path, []byte("two"), 0o644))
+	must.Write(w, path, "two")
 	w.must(os.Chtimes(path, later, later))
 	w.must(os.Remove(path + ".gz"))
 	w.must(os.Mkdir(path+".gz", 0o755)) // the new ones cannot be made
@@ -104,12 +103,10 @@ func TestStaleSiblingsAreRemoved(t *testing.T) {
 		t.Error("the old sibling is still there")
 	}
 	w.must(os.RemoveAll(path + ".gz"))
-	_, err = c.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(c.Write(t.Context(), w.journal))
 	w.wantSiblings("f.txt")
 	w.must(os.Remove(path))
-	_, err = c.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(c.Write(t.Context(), w.journal))
 	w.wantNames("after the file went")
 }
 
@@ -118,25 +115,20 @@ func TestNginxSendsSiblings(t *testing.T) {
 	g := newGone(t)
 	g.create(nginxBase + "a.html")
 	s := &static.Sitemap{Path: filepath.Join(g.root, "sitemap.xml"), Base: nginxBase, Precompress: true}
-	_, err := s.Write(t.Context(), g.journal)
-	g.must(err)
+	must.Get(s.Write(t.Context(), g.journal))
 	g.write()
 	r := g.serve("gzip_static on;")
 	var modified []string
 	for _, accept := range []string{"identity", "gzip"} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", nginxBase+"sitemap.xml", nil)
-		g.must(err)
+		req := must.Get(http.NewRequestWithContext(t.Context(), "GET", nginxBase+"sitemap.xml", nil))
 		req.Header.Set("Accept-Encoding", accept)
-		resp, err := r.client.Do(req)
-		g.must(err)
+		resp := must.Get(r.client.Do(req))
 		defer resp.Body.Close()
 		if got := resp.Header.Get("Content-Encoding"); (got == "gzip") != (accept == "gzip") {
 			t.Errorf("accepts %s, got %q", accept, got)
 		}
-		body, err := coding.NewReader(resp.Body)
-		g.must(err)
-		b, err := io.ReadAll(body)
-		g.must(err)
+		body := must.Get(coding.NewReader(resp.Body))
+		b := must.Get(io.ReadAll(body))
 		if !strings.Contains(string(b), "<loc>"+nginxBase+"a.html</loc>") {
 			t.Errorf("%s: %s", accept, b)
 		}

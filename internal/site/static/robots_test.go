@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/internal/site/static"
 )
@@ -116,23 +117,15 @@ func TestRobotsWrite(t *testing.T) {
 	}
 	read := func() string {
 		t.Helper()
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
+		return string(must.Get(os.ReadFile(path)))
 	}
 	write(true)
 	write(false)
 	if f := robots.Parse([]byte(read())); !f.Allowed("*", "/x") || !slices.Equal(f.Lines("sitemap"), r.Sitemaps) || !slices.Equal(f.Lines("manifest"), []string{r.Manifest}) {
 		t.Errorf("a new file: %q", read())
 	}
-	if err := os.WriteFile(path, []byte("User-agent: *\nDisallow: /x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, path, "User-agent: *\nDisallow: /x\n")
+	must.OK(t, os.Chmod(path, 0o600))
 	write(true)
 	write(false)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -140,15 +133,11 @@ func TestRobotsWrite(t *testing.T) {
 	}
 	was := read()
 	mine := strings.Replace(was, "# Parley: end", "User-agent: bad\nDisallow: /\n# Parley: end", 1)
-	if err := os.WriteFile(path, []byte(mine), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, path, mine)
 	if wrote, err := r.Write(t.Context(), nil); err == nil || wrote || read() != mine {
 		t.Errorf("rules within the block: wrote %v, %v, %q", wrote, err, read())
 	}
-	if err := os.WriteFile(path, []byte(was), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, path, was)
 	none := &static.Robots{Path: path}
 	if wrote, err := none.Write(t.Context(), nil); err != nil || !wrote || read() != "User-agent: *\nDisallow: /x\n" {
 		t.Errorf("removed: %v, %v, %q", wrote, err, read())
@@ -190,14 +179,9 @@ func TestRobotsCheck(t *testing.T) {
 	check := func(text string, want ...string) {
 		t.Helper()
 		if text != "" {
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Write(t, path, text)
 		}
-		faults, err := r.Check()
-		if err != nil {
-			t.Fatal(err)
-		}
+		faults := must.Get(r.Check())
 		for i, f := range faults {
 			if i >= len(want) || !strings.Contains(f.String(), want[i]) || f.Cure == "" {
 				t.Errorf("%q: %s", text, f)
@@ -214,9 +198,7 @@ func TestRobotsCheck(t *testing.T) {
 	check("<html>", "HTML")
 	check("User-agent: *\nDisallow:\n", "does not name all")
 	for _, name := range []string{"sitemap.xml", "robots.rdf"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	good := "User-agent: *\nDisallow: /private/\n\nSitemap: https://www.example.org/sitemap.xml\nManifest: https://www.example.org/robots.rdf\n"
 	check(good)

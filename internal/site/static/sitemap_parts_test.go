@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -64,8 +65,7 @@ func TestSitemapWritesOnlyTouchedParts(t *testing.T) {
 	s.Begin(16)
 	s.Now = func() time.Time { return at }
 	s.Public = func(string) bool { asked++; return true }
-	_, err := s.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(s.Write(t.Context(), w.journal))
 	w.wantListed("at first")
 	if n := len(w.named()); n < 10 {
 		t.Fatalf("%d parts", n)
@@ -96,8 +96,7 @@ func TestSitemapWritesOnlyTouchedParts(t *testing.T) {
 			moved++
 		}
 		at, asked = at.Add(time.Minute), 0
-		wrote, err := s.Write(t.Context(), w.journal)
-		w.must(err)
+		wrote := must.Get(s.Write(t.Context(), w.journal))
 		what := fmt.Sprint("after edit ", i)
 		w.wantListed(what)
 		touched, now := look.touched(w.look()), w.index()
@@ -120,8 +119,7 @@ func TestSitemapWritesOnlyTouchedParts(t *testing.T) {
 
 	as := w.partsOf()
 	w.must(w.journal.SetNotes(map[string][]byte{"output/sitemap": nil}))
-	_, err = s.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(s.Write(t.Context(), w.journal))
 	if !slices.Equal(as, w.partsOf()) {
 		t.Error("without its notes it cuts the pages in another way")
 	}
@@ -138,8 +136,7 @@ func TestOldSitemapPartsStay(t *testing.T) {
 		s.MaxURLs, s.Precompress = 40, true
 		s.Begin(10)
 		s.Now = func() time.Time { return at }
-		_, err := s.Write(t.Context(), w.journal)
-		w.must(err)
+		must.Get(s.Write(t.Context(), w.journal))
 		w.wantListed(what)
 	}
 	w.pages(100)
@@ -205,8 +202,7 @@ func TestWithdrawnPageLeavesOldParts(t *testing.T) {
 		s := w.sitemap()
 		s.MaxURLs, s.Public = 20, func(url string) bool { return url != hidden }
 		s.Begin(10)
-		_, err := s.Write(t.Context(), w.journal)
-		w.must(err)
+		must.Get(s.Write(t.Context(), w.journal))
 	}
 	write()
 	before := len(w.names())
@@ -251,8 +247,7 @@ func TestLanguagesAreOfOnePart(t *testing.T) {
 	}
 	for i, tag := range []string{"fr", "de", "en", "cs"} {
 		w.append(page(tag))
-		_, err := s.Write(t.Context(), w.journal)
-		w.must(err)
+		must.Get(s.Write(t.Context(), w.journal))
 		links := 0
 		for _, name := range w.named() {
 			links += strings.Count(string(w.read(name)), "hreflang=")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/static"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -84,13 +85,11 @@ func (w *web) validate(names ...string) {
 		t.Run("xmllint/"+name, func(t *testing.T) {
 			xmllint, path := machine.Tool(t, "xmllint"), filepath.Join(w.root, name)
 			if filepath.Ext(name) == ".gz" {
-				out, err := exec.Command(machine.Tool(t, "gzip"), "-dc", path).Output()
-				w.must(err)
+				out := must.Get(exec.Command(machine.Tool(t, "gzip"), "-dc", path).Output())
 				path = filepath.Join(t.TempDir(), "part.xml")
 				w.must(os.WriteFile(path, out, 0o600))
 			}
-			b, err := os.ReadFile(path)
-			w.must(err)
+			b := must.Get(os.ReadFile(path))
 			schema := "sitemap.xsd"
 			if bytes.Contains(b, []byte("<sitemapindex")) {
 				schema = "siteindex.xsd"
@@ -133,8 +132,7 @@ func TestUnchangedSitemapCostsNothing(t *testing.T) {
 		t.Helper()
 		asked = 0
 		w.open()
-		did, err := out().Write(t.Context(), w.journal)
-		w.must(err)
+		did := must.Get(out().Write(t.Context(), w.journal))
 		if did != wrote || asked > 0 != read {
 			t.Errorf("%s: wrote %v, called Public for %d pages", what, did, asked)
 		}
@@ -202,8 +200,7 @@ func TestSitemapRewritesOnlyChangedFiles(t *testing.T) {
 	write := func(want ...string) {
 		t.Helper()
 		was := w.look()
-		_, err := s.Write(t.Context(), w.journal)
-		w.must(err)
+		must.Get(s.Write(t.Context(), w.journal))
 		if got := was.touched(w.look()); !slices.Equal(got, want) {
 			t.Errorf("touched %v, want %v", got, want)
 		}
@@ -223,10 +220,10 @@ func TestSitemapRewritesOnlyChangedFiles(t *testing.T) {
 // A site outgrows one file and shrinks again, with every kind of output file.
 func TestSitemapGrowsAndShrinks(t *testing.T) {
 	w := newWeb(t)
-	w.must(os.WriteFile(filepath.Join(w.root, "sitemap-0009.xml"), []byte("somebody's"), 0o644))
-	w.must(os.WriteFile(filepath.Join(w.root, "sitemap-0001.xml.gz"), []byte("somebody's"), 0o644))
-	w.must(os.WriteFile(filepath.Join(w.root, ".sitemap-0001.xml.123.tmp"), []byte("of one who was killed"), 0o644))
-	w.must(os.WriteFile(filepath.Join(w.root, ".sitemap-x.xml.123.tmp"), []byte("somebody's"), 0o644))
+	must.Write(w, filepath.Join(w.root, "sitemap-0009.xml"), "somebody's")
+	must.Write(w, filepath.Join(w.root, "sitemap-0001.xml.gz"), "somebody's")
+	must.Write(w, filepath.Join(w.root, ".sitemap-0001.xml.123.tmp"), "of one who was killed")
+	must.Write(w, filepath.Join(w.root, ".sitemap-x.xml.123.tmp"), "somebody's")
 	theirs := []string{".sitemap-x.xml.123.tmp", "sitemap-0001.xml.gz", "sitemap-0009.xml"}
 	var said strings.Builder
 	s := w.sitemap()
@@ -303,8 +300,7 @@ func TestFailedSitemapWriteChangesNothing(t *testing.T) {
 	w.pages(20)
 	s := w.sitemap()
 	s.MaxURLs = 5
-	_, err := s.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(s.Write(t.Context(), w.journal))
 	w.step(protocol.Create, webBase+"0.html", "", -1, "x")
 	was := w.look()
 	w.must(os.Rename(filepath.Join(w.root, "sitemap-0004.xml"), filepath.Join(w.dir, "x")))
@@ -317,8 +313,7 @@ func TestFailedSitemapWriteChangesNothing(t *testing.T) {
 	if n := was.touched(w.look()); len(n) > 0 {
 		t.Errorf("touched %v", n)
 	}
-	_, err = s.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(s.Write(t.Context(), w.journal))
 	w.wantListed("afterwards")
 }
 
@@ -334,8 +329,7 @@ func TestSitemapWhileRulesChange(t *testing.T) {
 	write := func(edit string) {
 		t.Helper()
 		w.step(protocol.Update, webBase+edit, "", -1, w.now.String())
-		_, err := s.Write(t.Context(), w.journal)
-		w.must(err)
+		must.Get(s.Write(t.Context(), w.journal))
 	}
 	write("p/a/x.html")
 	hidden = webBase + "p/z/x.html"
@@ -366,8 +360,7 @@ func TestSitemapOmitsUnlistableURLs(t *testing.T) {
 	var said strings.Builder
 	s := w.sitemap()
 	s.Log, s.Public = slog.New(slog.NewTextHandler(&said, nil)), nil
-	_, err := s.Write(t.Context(), w.journal)
-	w.must(err)
+	must.Get(s.Write(t.Context(), w.journal))
 	if n := len(w.listed()); n != 2 || !strings.Contains(said.String(), "too_long=1 not_below_it=1") {
 		t.Errorf("%d pages, %s", n, said.String())
 	}
@@ -403,20 +396,16 @@ func TestSitemapKeepsItsMode(t *testing.T) {
 	w.pages(2)
 	s := w.sitemap()
 	path := s.Path
-	_, err := s.Write(t.Context(), w.journal)
-	w.must(err)
-	info, err := os.Stat(path)
-	w.must(err)
+	must.Get(s.Write(t.Context(), w.journal))
+	info := must.Get(os.Stat(path))
 	if info.Mode().Perm() != 0o644 {
 		t.Errorf("%v", info.Mode())
 	}
 	w.must(os.Chmod(path, 0o640))
 	w.step(protocol.Create, webBase+"a.html", "", -1, "x")
 	s.Precompress = true
-	_, err = s.Write(t.Context(), w.journal)
-	w.must(err)
-	now, err := os.Stat(path)
-	w.must(err)
+	must.Get(s.Write(t.Context(), w.journal))
+	now := must.Get(os.Stat(path))
 	if now.Mode().Perm() != 0o640 || !now.ModTime().Truncate(time.Second).After(info.ModTime().Truncate(time.Second)) {
 		t.Errorf("%v %v, before %v", now.Mode(), now.ModTime(), info.ModTime())
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitemap"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -55,8 +56,7 @@ func (w *web) open() {
 	if w.journal != nil {
 		w.must(w.journal.Close())
 	}
-	j, err := journal.Open(filepath.Join(w.dir, "state"), nil)
-	w.must(err)
+	j := must.Get(journal.Open(filepath.Join(w.dir, "state"), nil))
 	w.Cleanup(func() { j.Close() })
 	w.journal = j
 }
@@ -72,8 +72,7 @@ func (w *web) must(err error) {
 func (w *web) write(name, text string) {
 	w.Helper()
 	p := filepath.Join(w.root, name)
-	w.must(os.MkdirAll(filepath.Dir(p), 0o755))
-	w.must(os.WriteFile(p, []byte(text), 0o644))
+	must.Write(w, p, text)
 	at := w.now.Add(-24 * time.Hour)
 	w.must(os.Chtimes(p, at, at))
 	w.now = w.now.Add(time.Minute)
@@ -89,8 +88,7 @@ func (w *web) remove(name string) {
 func (w *web) turn(outputs ...server.Output) int {
 	w.Helper()
 	p := w.publisher(outputs)
-	_, err := p.Turn(w.Context())
-	w.must(err)
+	must.Get(p.Turn(w.Context()))
 	n := 0
 	for _, o := range p.Status().Outputs {
 		n += o.Writes
@@ -105,8 +103,7 @@ func (w *web) publisher(outputs []server.Output) *server.Publisher {
 // accept is turn, with every disappearance accepted.
 func (w *web) accept(outputs ...server.Output) {
 	w.Helper()
-	_, err := w.publisher(outputs).AcceptDeletions(w.Context())
-	w.must(err)
+	must.Get(w.publisher(outputs).AcceptDeletions(w.Context()))
 }
 
 // pages fills the journal with n pages, without a docroot.
@@ -141,15 +138,13 @@ func (w *web) step(op protocol.Op, url, from string, significance float64, conte
 
 func (w *web) append(steps ...journal.Step) {
 	w.Helper()
-	_, err := w.journal.Append(w.Context(), steps)
-	w.must(err)
+	must.Get(w.journal.Append(w.Context(), steps))
 }
 
 // names returns the names in the docroot that are not pages.
 func (w *web) names() (names []string) {
 	w.Helper()
-	list, err := os.ReadDir(w.root)
-	w.must(err)
+	list := must.Get(os.ReadDir(w.root))
 	for _, e := range list {
 		if !e.IsDir() && !strings.HasSuffix(e.Name(), ".html") && e.Name() != "robots.txt" {
 			names = append(names, e.Name())
@@ -167,17 +162,13 @@ func (w *web) wantNames(what string, names ...string) {
 
 func (w *web) read(name string) []byte {
 	w.Helper()
-	b, err := os.ReadFile(filepath.Join(w.root, name))
-	w.must(err)
-	return b
+	return must.Get(os.ReadFile(filepath.Join(w.root, name)))
 }
 
 // listed reads the sitemap with all its parts, and returns each page's date.
 func (w *web) listed() map[string]string {
 	w.Helper()
-	all, err := readSitemap(w.root, "sitemap.xml")
-	w.must(err)
-	return all
+	return must.Get(readSitemap(w.root, "sitemap.xml"))
 }
 
 // readSitemap reads a sitemap from files as a crawler would over HTTP. A torn file or a missing part is an
@@ -220,8 +211,7 @@ func readSitemap(dir, name string) (map[string]string, error) {
 // wantListed checks that the sitemap lists the journal's pages, except those in less.
 func (w *web) wantListed(what string, less ...string) {
 	w.Helper()
-	v, err := w.journal.View()
-	w.must(err)
+	v := must.Get(w.journal.View())
 	defer v.Close()
 	want := make(map[string]string)
 	for e, err := range v.Entries() {
@@ -247,22 +237,17 @@ func (w *web) wantListed(what string, less ...string) {
 // wantSiblings checks that the file has siblings with its content, mtime and mode.
 func (w *web) wantSiblings(name string) {
 	w.Helper()
-	info, err := os.Stat(filepath.Join(w.root, name))
-	w.must(err)
+	info := must.Get(os.Stat(filepath.Join(w.root, name)))
 	for _, ext := range []string{".gz", ".zst"} {
-		f, err := os.Open(filepath.Join(w.root, name+ext))
-		w.must(err)
+		f := must.Get(os.Open(filepath.Join(w.root, name+ext)))
 		defer f.Close()
-		z, err := coding.NewReader(f)
-		w.must(err)
+		z := must.Get(coding.NewReader(f))
 		defer z.Close()
-		b, err := io.ReadAll(z)
-		w.must(err)
+		b := must.Get(io.ReadAll(z))
 		if !bytes.Equal(b, w.read(name)) {
 			w.Errorf("%s%s has other content", name, ext)
 		}
-		i, err := f.Stat()
-		w.must(err)
+		i := must.Get(f.Stat())
 		if !i.ModTime().Equal(info.ModTime()) || i.Mode() != info.Mode() {
 			w.Errorf("%s%s: %v %v, its file %v %v", name, ext, i.ModTime(), i.Mode(), info.ModTime(), info.Mode())
 		}

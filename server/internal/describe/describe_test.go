@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/describe"
 )
@@ -40,15 +41,10 @@ func schemasOf(t *testing.T, strict bool) map[string]*jsonschema.Schema {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("urn:schemas", doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.AddResource("urn:schemas", doc))
 	compiled := map[string]*jsonschema.Schema{}
 	for name := range doc["$defs"].(map[string]any) {
-		s, err := c.Compile("urn:schemas#/$defs/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(c.Compile("urn:schemas#/$defs/" + name))
 		compiled[name] = s
 	}
 	return compiled
@@ -74,14 +70,8 @@ func close(schema any) {
 func documents(t *testing.T, base string, doors ...string) map[string][]byte {
 	t.Helper()
 	s := describe.Site{Base: base, Doors: doors}
-	openAPI, err := s.OpenAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
-	asyncAPI, err := s.AsyncAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
+	openAPI := must.Get(s.OpenAPI())
+	asyncAPI := must.Get(s.AsyncAPI())
 	return map[string][]byte{"openapi": openAPI, "asyncapi": asyncAPI}
 }
 
@@ -193,10 +183,7 @@ func TestExamples(t *testing.T) {
 			if err := schemas["message"].Validate(payload); err != nil {
 				t.Errorf("example of %s: %v", name, err)
 			}
-			b, err := json.Marshal(payload)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(json.Marshal(payload))
 			if got, err := protocol.ParseMessage(b); err != nil || string(got.Kind) != name {
 				t.Errorf("example of %s: read as %s: %v", name, got.Kind, err)
 			}
@@ -215,20 +202,12 @@ func TestOfficialSchemas(t *testing.T) {
 		t.Skip("PARLEY_SPECS names no directory with the schemas of OpenAPI and AsyncAPI")
 	}
 	for name, text := range documents(t, "https://www.example.org/", all...) {
-		b, err := os.ReadFile(filepath.Join(dir, name+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(dir, name+".json")))
 		c := jsonschema.NewCompiler()
 		schema := value(t, b).(map[string]any)
 		delete(schema, "$id") // it is referred to by its name here
-		if err := c.AddResource("urn:"+name, schema); err != nil {
-			t.Fatal(err)
-		}
-		compiled, err := c.Compile("urn:" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.AddResource("urn:"+name, schema))
+		compiled := must.Get(c.Compile("urn:" + name))
 		doc := value(t, text).(map[string]any)
 		if err := compiled.Validate(doc); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -22,6 +21,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -78,8 +78,7 @@ func newSite(t *testing.T) *site {
 	var handler http.Handler
 	s.web = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	s.base = "http://" + s.web.Listener.Addr().String() + "/docs/"
-	j, err := server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: s.base, MaxChanges: 100})
-	s.must(err)
+	j := must.Get(server.OpenJournal(t.Context(), filepath.Join(dir, "state"), server.JournalOptions{Base: s.base, MaxChanges: 100}))
 	s.journal, s.gate.Log = j, j
 	inventory := &server.Site{Docroot: s.dir, Base: s.base}
 	snapshot := &manifest.Snapshot{Path: filepath.Join(dir, "robots.rdf"), Manifest: doors.Describe(s.base), Public: inventory.Public}
@@ -96,12 +95,9 @@ func newSite(t *testing.T) *site {
 	owned.Go(func() { maker.Run(ctx) })
 	callers := filepath.Join(dir, "callers")
 	s.must(os.WriteFile(callers, []byte("NiceBot "+token+" agents\nOtherBot other"+token+"\n"), 0o600))
-	known, err := caller.Read(callers)
-	s.must(err)
-	self, err := os.Executable()
-	s.must(err)
-	agents, err := agent.Open(filepath.Join(dir, "agents"), agent.Options{Command: []string{self, agent.ProcessName}})
-	s.must(err)
+	known := must.Get(caller.Read(callers))
+	self := must.Get(os.Executable())
+	agents := must.Get(agent.Open(filepath.Join(dir, "agents"), agent.Options{Command: []string{self, agent.ProcessName}}))
 	n := s.notifier
 	n.Content.Pages, n.Content.Archive, n.Content.Items, n.Clients.Where, n.Clients.Agents, n.Clients.Identify = store, maker, server.Moments(j), new(cel.Expressions).Compile, agents, known.Identify
 	n.Content.Item = func(url string) (protocol.Item, bool, error) {
@@ -176,17 +172,7 @@ func (s *site) listen(query string) {
 // ask returns the response of a door.
 func (s *site) ask(method, url, body string, header ...string) (*http.Response, string) {
 	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), method, url, strings.NewReader(body))
-	s.must(err)
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	s.must(err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	s.must(err)
-	return resp, string(b)
+	return must.Fetch(s, method, url, body, header...)
 }
 
 // edit changes a few files at random and runs a Turn of the publisher.
@@ -201,11 +187,10 @@ func (s *site) edit(rnd *rand.Rand) {
 		case 1:
 			os.Rename(path, filepath.Join(s.dir, "moved-"+name))
 		default:
-			s.must(os.WriteFile(path, []byte(page(rnd)), 0o644))
+			must.Write(s, path, page(rnd))
 		}
 	}
-	_, err := s.pub.Turn(s.Context())
-	s.must(err)
+	must.Get(s.pub.Turn(s.Context()))
 }
 
 // page returns a page of a few hundred words, most of them the same in every page.
@@ -326,10 +311,9 @@ func (s *site) story() {
 	at := s.journal.Head()
 	for i := 0; s.journal.Floor().Seq <= at.Seq; i++ {
 		for k := range 50 {
-			s.must(os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("many-%d.html", k)), []byte(fmt.Sprint(i)), 0o644))
+			must.Write(s, filepath.Join(s.dir, fmt.Sprintf("many-%d.html", k)), fmt.Sprint(i))
 		}
-		_, err := s.pub.Turn(s.Context())
-		s.must(err)
+		must.Get(s.pub.Turn(s.Context()))
 	}
 	s.gate.Unlock()
 	s.until("there was a gap", func() bool { return s.kinds()["gap"] })
@@ -436,10 +420,7 @@ func breakEach(t *testing.T, v any, try func(what string, v any)) {
 			}
 		}
 	}
-	before, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(json.Marshal(v))
 	walk("", v)
 	if after, _ := json.Marshal(v); !bytes.Equal(before, after) {
 		t.Fatal("broken for good")

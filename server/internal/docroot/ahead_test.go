@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -110,7 +111,7 @@ func TestReadAheadOfScanIsBounded(t *testing.T) {
 		d.write(fmt.Sprintf("d%02d/a.html", i), "x")
 	}
 	outside := t.TempDir()
-	d.must(os.WriteFile(filepath.Join(outside, "secret.html"), []byte("x"), 0o644))
+	must.Write(d, filepath.Join(outside, "secret.html"), "x")
 	var got []string
 	first := true
 	for o, err := range d.site.Scan(t.Context(), nil) {

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server/internal/docroot"
 )
 
 // What the system reports of the ways in which files are saved.
 func TestFileEvents(t *testing.T) {
 	d := newDisk(t, "a.html", "open.html")
-	got, err := docroot.FileEvents(d.dir, func() {
+	got := must.Get(docroot.FileEvents(d.dir, func() {
 		d.write("a.html", "x")
 		d.must(os.Rename(d.path("a.html"), d.path("b.html")))
 		d.must(os.Chmod(d.path("b.html"), 0o600))
@@ -22,11 +23,9 @@ func TestFileEvents(t *testing.T) {
 		d.must(os.Link(d.path("new.html"), d.path("linked.html")))
 		d.must(os.Remove(d.path("b.html")))
 		d.must(os.Mkdir(d.path("sub"), 0o755))
-		_, err := os.ReadFile(d.path("open.html"))
-		d.must(err)
+		must.Get(os.ReadFile(d.path("open.html")))
 		d.write("end", "")
-	})
-	d.must(err)
+	}))
 	want := []string{"a.html written", "a.html complete", "a.html left", "b.html complete", "b.html touched", "b.html written",
 		"new.html created", "new.html written", "new.html complete", "linked.html created", "b.html left", "sub other directory"}
 	// Equal events in a row may be reported as one.
@@ -39,11 +38,9 @@ func TestFileEvents(t *testing.T) {
 func TestWatchWaitsForWriter(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html")
 	w := d.watch()
-	f, err := os.OpenFile(d.path("a.html"), os.O_WRONLY, 0)
-	d.must(err)
+	f := must.Get(os.OpenFile(d.path("a.html"), os.O_WRONLY, 0))
 	half := func() {
-		_, err := f.WriteString("half of it")
-		d.must(err)
+		must.Get(f.WriteString("half of it"))
 	}
 	half()
 	until := time.Now().Add(patience)
@@ -70,7 +67,7 @@ func TestWatchWaitsForWriter(t *testing.T) {
 	d.must(f.Close())
 	w.until("the page, once it is closed", func() bool { return w.told("a.html") })
 	w.expect("a page renamed to its name", func() {
-		d.must(os.WriteFile(filepath.Join(filepath.Dir(d.dir), "aside"), []byte("x"), 0o644))
+		must.Write(d, filepath.Join(filepath.Dir(d.dir), "aside"), "x")
 		d.must(os.Rename(filepath.Join(filepath.Dir(d.dir), "aside"), d.path("b.html")))
 	}, "b.html")
 }

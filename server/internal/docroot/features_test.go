@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -25,8 +26,7 @@ func TestReadReturnsFeatures(t *testing.T) {
 		{"a.html", "content of a.html"}, {"a.xhtml", "content of a.xhtml"}, {"a.pdf", ""}, {"big.html", big[:2<<20]}, {"a.html", "content of a.html"},
 	} {
 		seen = nil
-		o, err := d.site.Read(t.Context(), d.offer(c.place))
-		d.must(err)
+		o := must.Get(d.site.Read(t.Context(), d.offer(c.place)))
 		if got := strings.Join(seen, "|"); got != c.want {
 			t.Errorf("%s: asked with %.100q (%d bytes)", c.place, got, len(got))
 		}
@@ -64,8 +64,7 @@ func TestFeaturesAreCleaned(t *testing.T) {
 		d.site.Settings.Features = func(string, []byte, bool) (inventory.Features, error) {
 			return inventory.Features{Language: c.language, Canonical: c.canonical, Text: text, Sketch: []byte("sketch")}, nil
 		}
-		o, err := d.site.Read(t.Context(), d.offer("d/a.html"))
-		d.must(err)
+		o := must.Get(d.site.Read(t.Context(), d.offer("d/a.html")))
 		if o.Language != c.wantLanguage || o.Canonical != c.wantCanonical || o.Text != text || string(o.Sketch) != "sketch" {
 			t.Errorf("%.50q %.50q: %q %q", c.language, c.canonical, o.Language, o.Canonical)
 		}

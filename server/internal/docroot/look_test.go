@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/inventory"
@@ -36,7 +37,7 @@ func TestDocrootRoot(t *testing.T) {
 	d.must(os.Symlink("root-1", d.dir))
 	d.wantOffered("a.html")
 	d.must(os.Mkdir(d.dir+"-2", 0o755))
-	d.must(os.WriteFile(d.dir+"-2/b.html", []byte("b"), 0o644))
+	must.Write(d, d.dir+"-2/b.html", "b")
 	d.must(os.Remove(d.dir))
 	d.must(os.Symlink("root-2", d.dir))
 	d.wantOffered("b.html")

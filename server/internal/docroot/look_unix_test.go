@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -18,7 +19,7 @@ func TestDocrootHostile(t *testing.T) {
 	d := newDisk(t, "index.html", "a.html", "sub/b.html", "sub/deep/c.html", "data/page.src")
 	outside := filepath.Join(filepath.Dir(d.dir), "root-secret") // has the root's name as a prefix
 	d.must(os.Mkdir(outside, 0o755))
-	d.must(os.WriteFile(filepath.Join(outside, "s.html"), []byte("secret"), 0o644))
+	must.Write(d, filepath.Join(outside, "s.html"), "secret")
 
 	names := []string{"line\nbreak.html", "tab\tand space.html", "\xff\xfe.html", "100%.html", "q?a=b.html", "h#ash.html", "a;b&c'd.html", "umläut.html", `back\slash.html`, "<i>.html", "[1].html"}
 	for _, n := range names {

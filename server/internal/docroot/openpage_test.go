@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A page of any size is opened completely and can be read again from any offset; a file that is not regular
@@ -17,7 +19,7 @@ func TestOpenPageWhole(t *testing.T) {
 	d.must(os.Mkdir(d.path("dir.html"), 0o755))
 	for name, size := range map[string]int{"empty.html": 0, "small.html": 3000, "edge.html": 64 << 10, "large.html": 64<<10 + 1} {
 		want := strings.Repeat("0123456789", size/10+1)[:size]
-		d.must(os.WriteFile(d.path(name), []byte(want), 0o644))
+		must.Write(d, d.path(name), want)
 		r, err := d.site.OpenPage(t.Context(), base+name)
 		d.must(err)
 		for _, from := range []int{0, size / 2} {
@@ -55,15 +57,13 @@ func TestOpenPageIsNoOlderThanLastScan(t *testing.T) {
 	d.must(os.Remove(d.dir))
 	for _, name := range []string{"1", "2", "3"} {
 		d.must(os.Mkdir(filepath.Join(releases, name), 0o755))
-		d.must(os.WriteFile(filepath.Join(releases, name, "a.html"), []byte(name), 0o644))
+		must.Write(d, filepath.Join(releases, name, "a.html"), name)
 		d.must(os.Symlink(name, d.dir+".new"))
 		d.must(os.Rename(d.dir+".new", d.dir)) // as a deployment does it
 		d.look()
 		for range 3 {
-			r, err := d.site.OpenPage(t.Context(), base+"a.html")
-			d.must(err)
-			b, err := io.ReadAll(r)
-			d.must(err)
+			r := must.Get(d.site.OpenPage(t.Context(), base+"a.html"))
+			b := must.Get(io.ReadAll(r))
 			d.must(r.Close())
 			if string(b) != name {
 				t.Errorf("after a scan of release %s the page is of release %s", name, b)

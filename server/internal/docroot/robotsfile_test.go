@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/internal/docroot"
@@ -22,9 +23,7 @@ import (
 // noRobots is a robots.txt that forbids nothing.
 func noRobots(t *testing.T) string {
 	name := filepath.Join(t.TempDir(), "robots.txt")
-	if err := os.WriteFile(name, []byte("User-agent: *\nDisallow:\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, name, "User-agent: *\nDisallow:\n")
 	return name
 }
 
@@ -84,7 +83,7 @@ func TestSiteRobots(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "robots")
 	d.site = &docroot.Site{Settings: docroot.Settings{Docroot: d.dir, Base: base, Robots: elsewhere}}
 	d.wantLookError("robots.txt")
-	d.must(os.WriteFile(elsewhere, []byte("user-agent: *\ndisallow: /*b.html$\ndisallow: /c"), 0o644))
+	must.Write(d, elsewhere, "user-agent: *\ndisallow: /*b.html$\ndisallow: /c")
 	d.wantOffered("a.html", "private/")
 }
 
@@ -173,8 +172,7 @@ func TestSiteRobotsAfterARestart(t *testing.T) {
 	d := newDisk(t, "a.html", "private/b.html")
 	state := filepath.Join(filepath.Dir(d.dir), "state")
 	start := func(wait time.Duration) (end func()) {
-		j, err := server.OpenJournal(t.Context(), state, server.JournalOptions{Base: base})
-		d.must(err)
+		j := must.Get(server.OpenJournal(t.Context(), state, server.JournalOptions{Base: base}))
 		d.site = &docroot.Site{Settings: docroot.Settings{Docroot: d.dir, Base: base, Notes: j, RobotsWait: wait}}
 		return func() { d.must(j.Close()) }
 	}

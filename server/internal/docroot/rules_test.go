@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -102,8 +103,7 @@ func TestPagesNamedByLanguage(t *testing.T) {
 		if o.LeftOut != "" {
 			continue
 		}
-		o, err := d.site.Read(t.Context(), o)
-		d.must(err)
+		o := must.Get(d.site.Read(t.Context(), o))
 		got = append(got, strings.TrimPrefix(o.URL, base)+" "+o.Type+" "+o.Language)
 		if !d.site.Public(o.URL) {
 			t.Errorf("%s is not public", o.URL)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/internal/docroot"
@@ -30,10 +31,7 @@ type disk struct {
 }
 
 func newDisk(t *testing.T, files ...string) *disk {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))
 	d := &disk{T: t, dir: filepath.Join(dir, "root")}
 	d.site = &docroot.Site{Settings: docroot.Settings{Docroot: d.dir, Base: base}}
 	d.must(os.Mkdir(d.dir, 0o755))
@@ -54,8 +52,7 @@ func (d *disk) path(place string) string { return filepath.Join(d.dir, filepath.
 
 func (d *disk) write(place, content string) {
 	d.Helper()
-	d.must(os.MkdirAll(filepath.Dir(d.path(place)), 0o755))
-	d.must(os.WriteFile(d.path(place), []byte(content), 0o644))
+	must.Write(d, d.path(place), content)
 }
 
 func (d *disk) link(target, place string) {
@@ -104,12 +101,9 @@ func TestSiteRead(t *testing.T) {
 	d.write("empty.html", "")
 	d.write("big.html", strings.Repeat("0123456789", 100_000))
 	for place, url := range map[string]string{"a.html": "a.html", "sub/index.html": "sub/", "empty.html": "empty.html", "big.html": "big.html"} {
-		r, err := d.site.Read(d.Context(), d.offer(url))
-		d.must(err)
-		b, err := os.ReadFile(d.path(place))
-		d.must(err)
-		fi, err := os.Stat(d.path(place))
-		d.must(err)
+		r := must.Get(d.site.Read(d.Context(), d.offer(url)))
+		b := must.Get(os.ReadFile(d.path(place)))
+		fi := must.Get(os.Stat(d.path(place)))
 		if r.Digest != protocol.Sum(b) || r.Length != int64(len(b)) || !r.Modified.Equal(fi.ModTime()) || r.Type != "text/html" || r.Unsettled || r.LeftOut != "" {
 			t.Errorf("%s: %+v", place, r)
 		}
@@ -175,8 +169,7 @@ func TestSiteReadWhileWritten(t *testing.T) {
 		}
 	}}
 	r, err := d.site.Read(ctx, inventory.Offer{Place: "a.html"})
-	b, rerr := os.ReadFile(d.path("a.html"))
-	d.must(rerr)
+	b := must.Get(os.ReadFile(d.path("a.html")))
 	if err != nil || r.Unsettled || r.Digest != protocol.Sum(b) {
 		t.Errorf("written to for a while: %+v, %v", r, err)
 	}
@@ -210,14 +203,12 @@ func TestSiteStamp(t *testing.T) {
 	}
 	for name, edit := range map[string]func() error{
 		"rewritten in place, old mtime": func() error {
-			fi, err := os.Stat(d.path("a.html"))
-			d.must(err)
-			d.must(os.WriteFile(d.path("a.html"), []byte("CONTENT OF a.html"), 0o644))
+			fi := must.Get(os.Stat(d.path("a.html")))
+			must.Write(d, d.path("a.html"), "CONTENT OF a.html")
 			return os.Chtimes(d.path("a.html"), time.Time{}, fi.ModTime())
 		},
 		"replaced, old mtime": func() error {
-			fi, err := os.Stat(d.path("a.html"))
-			d.must(err)
+			fi := must.Get(os.Stat(d.path("a.html")))
 			d.write("tmp", "Content of a.html")
 			d.must(os.Chtimes(d.path("tmp"), time.Time{}, fi.ModTime()))
 			return os.Rename(d.path("tmp"), d.path("a.html"))

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server/internal/docroot"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -155,7 +156,7 @@ func TestWatchEdits(t *testing.T) {
 	w.expect("a directory moved in", func() {
 		aside := filepath.Join(filepath.Dir(d.dir), "aside")
 		d.must(os.MkdirAll(filepath.Join(aside, "x/y"), 0o755))
-		d.must(os.WriteFile(filepath.Join(aside, "x/y/z.html"), []byte("z"), 0o644))
+		must.Write(d, filepath.Join(aside, "x/y/z.html"), "z")
 		d.must(os.Rename(aside, p("in")))
 	}, "in/x/y/z.html")
 	w.expect("and written to", func() { d.write("in/x/y/z.html", "zz") }, "in/x/y/z.html")
@@ -335,7 +336,7 @@ func TestWatchRobotsOutsideDocroot(t *testing.T) {
 	d.site.Settings.Robots = filepath.Join(t.TempDir(), "robots.txt")
 	d.must(os.WriteFile(d.site.Settings.Robots, nil, 0o644))
 	w := d.watch()
-	d.must(os.WriteFile(d.site.Settings.Robots, []byte("User-agent: *\nDisallow: /"), 0o644))
+	must.Write(d, d.site.Settings.Robots, "User-agent: *\nDisallow: /")
 	w.until("everything", func() bool { return w.all > 0 })
 }
 
@@ -368,16 +369,14 @@ func TestWatchHardLink(t *testing.T) {
 func TestScanSkipsPageBeingWritten(t *testing.T) {
 	d := newDisk(t, "a.html", "b.html")
 	w := d.watch()
-	f, err := os.OpenFile(d.path("a.html"), os.O_WRONLY|os.O_TRUNC, 0)
-	d.must(err)
+	f := must.Get(os.OpenFile(d.path("a.html"), os.O_WRONLY|os.O_TRUNC, 0))
 	until := time.Now().Add(patience)
 	for !d.offer("a.html").Unsettled {
 		if time.Now().After(until) {
 			t.Fatal("an emptied page is never unsettled")
 		}
 	}
-	_, err = f.WriteString("half")
-	d.must(err)
+	must.Get(f.WriteString("half"))
 	w.expect("neighbour", func() { d.write("b.html", "x") }, "b.html")
 	d.must(f.Close())
 	w.until("settled", func() bool { return w.told("a.html") })

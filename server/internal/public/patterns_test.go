@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/server/internal/public"
 )
 
@@ -25,10 +26,7 @@ func TestPatterns(t *testing.T) {
 		{[]string{"*.{bak,old}"}, "x/y.old", true},
 		{[]string{"x", "y"}, "", false},
 	} {
-		p, err := public.ParsePatterns(c.patterns)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(public.ParsePatterns(c.patterns))
 		if got := p.Match(c.place); got != c.want {
 			t.Errorf("%q matches %q: %v", c.patterns, c.place, got)
 		}
@@ -57,14 +55,8 @@ func TestLeftOutNames(t *testing.T) {
 
 // Names are judged alike whether patterns are set or not, as long as none of them matches: most names take a shorter way without.
 func TestUnmatchedPatternsChangeNothing(t *testing.T) {
-	none, err := public.ParseNames(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := public.ParseNames([]string{"nowhere/*.css"}, []string{"nowhere/**"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	none := must.Get(public.ParseNames(nil, nil))
+	other := must.Get(public.ParseNames([]string{"nowhere/*.css"}, []string{"nowhere/**"}))
 	left := map[string]int{}
 	words := []string{"", "page", "core", "4913", "Copy of a", "a copy", "a copy 2", "a (copy)", "a.bak", "a~", "#a#", ".a", "dump.sql", "core.12", "a-b_C", "ä", "a.b", "index", "robots", "a.tmp2", "a.orig"}
 	for _, word := range words {

@@ -11,8 +11,10 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -36,11 +38,23 @@ type Op struct{ Name, Temp string }
 
 // A Tree is the directory of a mirror. No operation leaves it or follows a symbolic link.
 type Tree struct {
-	root  *os.Root
-	held  *os.File      // the file that is locked, nil before Lock
-	run   string        // prefix of the names in TempDir: an Op of an earlier process never means a new file
+	root    top
+	held    *os.File // the file that is locked, nil before Lock
+	temps   temps
+	touched map[string]bool // directories whose names have changed since the last Sync
+	Each    func() error    // called before each operation, if not nil: tests crash there
+}
+
+// A top is the directory itself, open for os.Root and for system calls.
+type top struct {
+	*os.Root
+	file *os.File
+}
+
+// A temps makes names in TempDir.
+type temps struct {
+	run   string        // their prefix: an Op of an earlier process never means a new file
 	count atomic.Uint64 // number of names made
-	Each  func() error  // called before each operation, if not nil: tests crash there
 }
 
 // Open opens a directory, and makes it if there is none.
@@ -52,7 +66,11 @@ func Open(dir string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tree{root: root, run: rand.Text()[:8]}, nil
+	file, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return &Tree{root: top{root, file}, temps: temps{run: rand.Text()[:8]}, touched: map[string]bool{}}, nil
 }
 
 // Close unlocks the directory.
@@ -61,13 +79,13 @@ func (t *Tree) Close() error {
 	if t.held != nil {
 		err = t.held.Close()
 	}
-	return errors.Join(err, t.root.Close())
+	return errors.Join(err, t.root.file.Close(), t.root.Close())
 }
 
 // Lock locks the directory for this process. The lock of the state is not enough: a second process with
 // another state would remove files that the first is about to move.
 func (t *Tree) Lock() error {
-	if err := t.mkdir(OwnDir, map[string]bool{}); err != nil {
+	if err := t.mkdir(OwnDir); err != nil {
 		return err
 	}
 	f, err := t.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
@@ -80,86 +98,54 @@ func (t *Tree) Lock() error {
 
 // Foreign reports whether the directory contains anything but OwnDir.
 func (t *Tree) Foreign() bool {
-	d, err := t.root.Open(".")
-	if err != nil {
-		return true
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(2)
-	return err != nil && err != io.EOF || len(names) > 1 || len(names) == 1 && names[0] != OwnDir
+	list, err := fs.ReadDir(t.root.FS(), ".")
+	return err != nil || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() != OwnDir })
 }
 
 // Clean creates TempDir and OtherDir, and empties TempDir after a killed process.
 func (t *Tree) Clean() error {
-	made := map[string]bool{}
-	if err := errors.Join(t.mkdir(TempDir, made), t.mkdir(OtherDir, made)); err != nil {
-		return err
-	}
-	d, err := t.root.Open(TempDir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	for _, name := range names {
-		if err := t.root.RemoveAll(TempDir + "/" + name); err != nil {
-			return err
-		}
-	}
-	return err
+	return errors.Join(t.mkdir(TempDir), t.root.RemoveAll(TempDir), t.mkdir(TempDir), t.mkdir(OtherDir))
 }
 
 // Probe finds out whether the file system ignores case (fold), and whether it accepts only portable names.
 func (t *Tree) Probe() (fold, portable bool) {
-	name, f, err := t.Create()
-	if err != nil {
+	plain, odd := TempDir+"/probe", TempDir+"/probe \\:*?\"<>|"
+	if t.root.WriteFile(plain, nil, 0o644) != nil {
 		return false, false
 	}
-	f.Close()
-	upper := TempDir + "/PROBE"
-	if err := t.root.Rename(name, upper); err != nil {
-		t.Discard(name)
-		return false, false
-	}
-	defer t.Discard(upper)
-	_, err = t.root.Lstat(TempDir + "/probe")
-	fold = err == nil
-	odd := TempDir + "/probe \\:*?\"<>|"
-	if f, err := t.root.OpenFile(odd, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
-		portable = true
-	} else {
-		f.Close()
-		t.Discard(odd)
-	}
-	return fold, portable
+	defer t.Discard(plain)
+	defer t.Discard(odd)
+	_, err := t.root.Lstat(TempDir + "/PROBE")
+	return err == nil, t.root.WriteFile(odd, nil, 0o644) != nil
 }
 
-// temp returns a new name in TempDir.
-func (t *Tree) temp() string {
+// next returns a new name.
+func (t *temps) next() string {
 	return TempDir + "/" + t.run + "-" + strconv.FormatUint(t.count.Add(1), 10)
 }
 
-// Create creates a file under a new name in TempDir.
-func (t *Tree) Create() (string, *os.File, error) {
-	name := t.temp()
-	f, err := t.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
-	return name, f, err
+// Create creates a file under a new name in TempDir. The file's own name has the directory of the mirror before it.
+func (t *Tree) Create() (*os.File, error) { return t.create(t.temps.next()) }
+
+func (t *Tree) create(name string) (*os.File, error) {
+	if f := t.root.create(name); f != nil {
+		return f, nil
+	}
+	return t.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 }
 
 // Open opens a file for reading.
 func (t *Tree) Open(name string) (*os.File, error) { return t.root.Open(name) }
 
-// ReadFile returns the content of a file.
-func (t *Tree) ReadFile(name string) ([]byte, error) { return t.root.ReadFile(name) }
-
 // WriteFile writes a file in OwnDir. After an error the one before is still there.
 func (t *Tree) WriteFile(name string, b []byte) error {
-	temp, f, err := t.Create()
+	temp := t.temps.next()
+	f, err := t.create(temp)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, t.Sync([]*os.File{f})); err != nil {
 		return err
 	}
 	return t.root.Rename(temp, name)
@@ -175,7 +161,7 @@ func (t *Tree) Link(name string) (string, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return "", nil
 	}
-	temp := t.temp()
+	temp := t.temps.next()
 	if err := t.root.Link(name, temp); err == nil {
 		return temp, nil
 	}
@@ -188,7 +174,7 @@ func (t *Tree) copy(from, to string) (err error) {
 		return err
 	}
 	defer src.Close()
-	dst, err := t.root.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	dst, err := t.create(to)
 	if err != nil {
 		return err
 	}
@@ -199,6 +185,9 @@ func (t *Tree) copy(from, to string) (err error) {
 // Vacant reports whether a file can be put at a name that no page has. A file there without a page is
 // replaced, and so is a directory if all its files are about to be removed.
 func (t *Tree) Vacant(name string, going func(name string) bool) bool {
+	if t.root.lacks(name) {
+		return true
+	}
 	info, err := t.Lstat(name)
 	if err != nil || !info.IsDir() {
 		return err == nil || absent(err)
@@ -212,9 +201,8 @@ func (t *Tree) Vacant(name string, going func(name string) bool) bool {
 	return err == nil
 }
 
-// Do runs the operations, removals first to make room, and makes them durable.
+// Do runs the operations, removals first to make room. Until the next Sync they may have to be repeated after a crash.
 func (t *Tree) Do(ops []Op) error {
-	touched, made := map[string]bool{}, map[string]bool{}
 	for _, removing := range []bool{true, false} {
 		for _, o := range ops {
 			if (o.Temp == "") != removing {
@@ -225,37 +213,91 @@ func (t *Tree) Do(ops []Op) error {
 					return err
 				}
 			}
-			touched[path.Dir(o.Name)] = true
-			if err := t.one(o, made); err != nil {
+			t.touched[path.Dir(o.Name)] = true
+			if !removing && t.root.move(o) {
+				continue
+			}
+			if err := t.one(o); err != nil {
 				return fmt.Errorf("update file %s: %w", o.Name, err)
 			}
-		}
-	}
-	for dir := range made {
-		touched[path.Dir(dir)] = true
-	}
-	for dir := range touched {
-		if err := t.sync(dir); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-func (t *Tree) one(o Op, made map[string]bool) error {
+// Sync makes files durable and closes them, and makes durable what Do has done. If they are more than a few, it does so
+// for everything on the file system where it can: that costs as much as a single file.
+func (t *Tree) Sync(files []*os.File) (err error) {
+	defer func() {
+		if err == nil {
+			clear(t.touched)
+		}
+	}()
+	const few = 8 // are synced at once: the disk takes about the time of one
+	n := len(files) + len(t.touched)
+	if n > few {
+		if all, err := t.root.sync(); all {
+			for _, f := range files {
+				err = errors.Join(err, f.Close())
+			}
+			return err
+		}
+	}
+	var wg sync.WaitGroup
+	gate, errs := make(chan struct{}, few), make(chan error, n)
+	each := func(sync func() error) {
+		gate <- struct{}{}
+		wg.Go(func() {
+			errs <- sync()
+			<-gate
+		})
+	}
+	for _, f := range files {
+		each(func() error { return errors.Join(f.Sync(), f.Close()) })
+	}
+	for dir := range t.touched {
+		each(func() error { return t.sync(dir) })
+	}
+	wg.Wait()
+	close(errs)
+	for failed := range errs {
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// sync makes the names in a directory durable, if the system can.
+func (t *Tree) sync(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := t.root.Open(dir)
+	if absent(err) {
+		return nil // pruned
+	} else if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+func (t *Tree) one(o Op) error {
 	if o.Temp == "" {
 		if info, err := t.Lstat(o.Name); err == nil && !info.IsDir() {
 			if err := t.root.Remove(o.Name); err != nil && !absent(err) {
 				return err
 			}
 		}
-		t.prune(path.Dir(o.Name), made)
+		t.prune(path.Dir(o.Name))
 		return nil
 	}
 	if _, err := t.root.Lstat(o.Temp); errors.Is(err, fs.ErrNotExist) {
 		return nil // done before a crash
 	}
-	if err := t.mkdir(path.Dir(o.Name), made); err != nil {
+	if err := t.mkdir(path.Dir(o.Name)); err != nil {
 		return err
 	}
 	if info, err := t.root.Lstat(o.Name); err == nil && info.IsDir() {
@@ -286,12 +328,12 @@ func absent(err error) bool {
 }
 
 // prune removes empty directories, up to the root.
-func (t *Tree) prune(dir string, made map[string]bool) {
+func (t *Tree) prune(dir string) {
 	for ; dir != "." && !strings.HasPrefix(dir, OwnDir); dir = path.Dir(dir) {
 		if info, err := t.Lstat(dir); err != nil || !info.IsDir() || t.root.Remove(dir) != nil {
 			return
 		}
-		delete(made, dir)
+		t.touched[path.Dir(dir)] = true
 	}
 }
 
@@ -310,46 +352,26 @@ func (t *Tree) removeEmpty(dir string) {
 	_ = t.root.Remove(dir)
 }
 
-// mkdir makes a directory and its parents. It removes a link or a file without a page that stands in the
-// way. made has the directories known to be good.
-func (t *Tree) mkdir(dir string, made map[string]bool) error {
-	if dir == "." || made[dir] {
+// mkdir makes a directory and its parents. It removes a link or a file without a page that stands in the way.
+func (t *Tree) mkdir(dir string) error {
+	if dir == "." {
 		return nil
 	}
-	if err := t.mkdir(path.Dir(dir), made); err != nil {
+	if err := t.mkdir(path.Dir(dir)); err != nil {
 		return err
 	}
 	info, err := t.root.Lstat(dir)
-	if err == nil && !info.IsDir() {
-		if err := t.root.Remove(dir); err != nil {
-			return err
-		}
-	}
-	if err != nil || !info.IsDir() {
-		if err := t.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	made[dir] = true
-	return nil
-}
-
-// sync makes the names in a directory durable, if the system can.
-func (t *Tree) sync(dir string) error {
-	if runtime.GOOS == "windows" {
+	if err == nil && info.IsDir() {
 		return nil
 	}
-	d, err := t.root.Open(dir)
-	if absent(err) {
-		return nil // pruned
-	} else if err != nil {
-		return err
+	if err == nil {
+		err = t.root.Remove(dir)
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
-		return err
+	if err == nil || absent(err) {
+		t.touched[path.Dir(dir)] = true
+		err = t.root.Mkdir(dir, 0o755)
 	}
-	return nil
+	return err
 }
 
 // Walk calls fn for every file of a page: all but directories, and in OwnDir only those in OtherDir. The

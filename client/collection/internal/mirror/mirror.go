@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 
 	"go.etcd.io/bbolt"
 
@@ -113,26 +112,18 @@ func Forget(tx *bbolt.Tx) error {
 }
 
 // Keep writes a page's body under a temporary name, unless it is in a file of the directory already.
-func (m *Mirror) Keep(id frontier.PageID, f *os.File, body []byte) error {
-	written := f != nil
-	var name string
-	if written {
-		name = tempOf(f)
-	} else {
-		var err error
-		if name, f, err = m.Create(); err != nil {
+func (m *Mirror) Keep(id frontier.PageID, f *os.File, body []byte) (err error) {
+	if f == nil {
+		if f, err = m.Create(); err != nil {
 			return err
 		}
+		_, err = f.Write(body)
 	}
 	m.files = append(m.files, f)
 	if old := m.temps[id]; old != "" {
 		m.stale = append(m.stale, old)
 	}
-	m.temps[id] = name
-	if written {
-		return nil
-	}
-	_, err := f.Write(body)
+	m.temps[id] = tempOf(f)
 	return err
 }
 
@@ -142,22 +133,9 @@ func (m *Mirror) Kept(id frontier.PageID) bool { return m.temps[id] != "" }
 // tempOf returns the name of a file made by Create.
 func tempOf(f *os.File) string { return filetree.TempDir + "/" + path.Base(filepath.ToSlash(f.Name())) }
 
-// Sync makes the files of Keep durable, a few at once: the disk syncs them in about the time of one. It
-// removes files that Tell did not use.
+// Sync makes the files of Keep and the operations of the last Do durable. It removes files that Tell did not use.
 func (m *Mirror) Sync() error {
-	var (
-		wg   sync.WaitGroup
-		gate = make(chan struct{}, 8)
-		errs = make([]error, len(m.files))
-	)
-	for i, f := range m.files {
-		gate <- struct{}{}
-		wg.Go(func() {
-			errs[i] = errors.Join(f.Sync(), f.Close())
-			<-gate
-		})
-	}
-	wg.Wait()
+	err := m.Tree.Sync(m.files)
 	m.files = m.files[:0]
 	for id, name := range m.temps {
 		m.stale = append(m.stale, name)
@@ -167,7 +145,7 @@ func (m *Mirror) Sync() error {
 		m.Discard(name)
 	}
 	m.stale = m.stale[:0]
-	return errors.Join(errs...)
+	return err
 }
 
 // Names is a transaction's access to names and file operations.
@@ -182,15 +160,15 @@ func (m *Mirror) In(tx *bbolt.Tx, head uint64) (*Names, error) {
 	if err := Forget(tx); err != nil {
 		return nil, err
 	}
-	g, box := &Names{m: m}, tx.Bucket(changes.Bucket)
-	for _, b := range []struct {
-		to   **bbolt.Bucket
-		name []byte
-	}{{&g.ops, opsBucket}, {&g.names, namesBucket}, {&g.paths, pathsBucket}} {
-		var err error
-		if *b.to, err = box.CreateBucketIfNotExists(b.name); err != nil {
-			return nil, err
-		}
+	var err error
+	bucket := func(name []byte) *bbolt.Bucket {
+		b, failed := tx.Bucket(changes.Bucket).CreateBucketIfNotExists(name)
+		err = errors.Join(err, failed)
+		return b
+	}
+	g := &Names{m, bucket(opsBucket), bucket(namesBucket), bucket(pathsBucket)}
+	if err != nil {
+		return nil, err
 	}
 	return g, g.ops.SetSequence(head + 1) // the version before has set none
 }

@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +40,7 @@ func simulateBatch() *command.Command {
 	bind := command.Bind
 	f := &batchTimes{pages: castilloPages, robots: 1000, seed: 1, wait: 15 * time.Second, atOnce: numbers{1, 100},
 		links: numbers{25_000, 250_000}, strategies: words{"larger-sites-first"}}
-	return &command.Command{
+	return simulation(&command.Command{
 		Name:    "batch",
 		Summary: "print how long a batch of pages takes, by link and pages a connection",
 		Usage:   "[options]",
@@ -58,13 +57,10 @@ Without --graph, the sizes of the sites follow a power law with exponent 1.77.
 
 Strategies: ` + wrapped(batchOrders, 12) + `. profit and
 crawl-ability take the Pagerank of --graph for the quality of a page.`,
-		LogLevel: slog.LevelWarn,
-		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Pages", Options: []string{"graph", "pages", "largest"}},
 			{Title: "Crawler", Options: []string{"robots", "wait", "at-once", "link", "strategy"}},
 			{Title: "Servers", Options: []string{"limits", "failures", "seed"}},
-			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: append(f.out.flags(),
 			bind("graph", &f.graph, "fetch the pages of the web graph `FILE`, such as web.adj.zst or web.graph"),
@@ -79,7 +75,7 @@ crawl-ability take the Pagerank of --graph for the quality of a page.`,
 			bind("failures", &f.failures, "this `SHARE` of the requests fails, such as .2"),
 			bind("seed", &f.seed, "seed all random numbers with `N`")),
 		Run: f.run,
-	}
+	})
 }
 
 func (f *batchTimes) check() error {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sim/batch"
 )
 
@@ -52,10 +53,7 @@ func TestSimulateBatch(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(page))
 	for _, want := range []string{"Busy robots", "random, 50000 B/s, 100 at once", "50000 B/s (bound)", "crawler simulate batch --failures 0.2"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("the page has no %q", want)
@@ -81,10 +79,7 @@ func TestSimulateBatchOfGraph(t *testing.T) {
 
 // The first column of Castillo's table 4.2, and what no number of robots can exceed.
 func TestSpeedups(t *testing.T) {
-	s, err := (&paper{trial: trial{seed: 1}, quick: true}).speedups(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get((&paper{trial: trial{seed: 1}, quick: true}).speedups(t.Context()))
 	for i, want := range []float64{.16, .65, .95, .99, 1, 1} {
 		var x float64
 		if err := json.Unmarshal([]byte(strings.Fields(s.rows[i+1][1])[0]), &x); err != nil || math.Abs(x-want) > .01 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -29,7 +28,7 @@ type browsing struct {
 func simulateBrowsing() *command.Command {
 	bind := command.Bind
 	f := &browsing{qs: numbers{.1, .2, .3, .4, .5, .6, .7, .8, .9}, share: .9, views: 1_000_000, seed: 1}
-	return &command.Command{
+	return simulation(&command.Command{
 		Name:    "browsing",
 		Summary: "how deep visitors go into a site, by models and by access logs",
 		Usage:   "[options]",
@@ -48,13 +47,10 @@ fits each model best: that of B is for "crawler crawl --depth-for 0.9 --q Q". Th
 fourth model has the actions of the visitors by level, such as back or leave.
 Robots, scanners and Web applications are left out. Logs are in the order of time,
 give or take half an hour; memory is bounded.`,
-		Args:     []string{"..."}, // what a shell made of --log's pattern
-		LogLevel: slog.LevelWarn,
-		File:     command.File{Foreign: []string{"*"}},
+		Args: []string{"..."}, // what a shell made of --log's pattern
 		Groups: []command.Group{
 			{Title: "Visitors", Options: []string{"log", "paths"}},
 			{Title: "Models", Options: []string{"share", "duplicates", "q", "views", "seed"}},
-			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: append(f.output.flags(),
 			bind("log", &f.logs, "read the access logs that `PATTERN` names, and those that follow as arguments; - is standard input (repeatable)"),
@@ -65,7 +61,7 @@ give or take half an hour; memory is bounded.`,
 			bind("views", &f.views, "simulate `N` views of each of these models"),
 			bind("seed", &f.seed, "seed all random numbers with `N`")),
 		Run: f.run,
-	}
+	})
 }
 
 func (f *browsing) check(args []string) error {

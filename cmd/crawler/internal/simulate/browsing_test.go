@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Table 5.1, computed and simulated, beside the printed figures, with the errata; and the visitors of table 5.4.
@@ -61,9 +62,7 @@ func TestSimulateBrowsingOfLogs(t *testing.T) {
 		late += hit(i, 100+i, "/a/", "-", browser) + hit(9, 101+i, "/", "-", "Googlebot/2.1")
 	}
 	for name, text := range map[string]string{one: early, two: late, none: hit(1, 1, "/", "-", "curl/8")} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Write(t, name, text)
 	}
 	code, out, said := program(t.Context(), "simulate", "browsing", "--log", one, two)
 	for _, want := range []string{"access logs: 12 sessions, 24 views; 2.000 views a session, depth 1.000; 50.0 % of one page\n",

@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 
@@ -26,7 +25,7 @@ type exponents struct {
 func simulateExponents() *command.Command {
 	bind := command.Bind
 	x := &exponents{policy: "thesis-daily", budgets: numbers{.1}, from: 30}
-	return &command.Command{
+	return simulation(&command.Command{
 		Name:    "exponents",
 		Summary: "find the best exponents of the thesis's policy, and compare them with the crawler's own",
 		Usage:   "[options]",
@@ -47,11 +46,8 @@ The search sees other random numbers than the comparison: seeds --seed to
 --seed + --seeds - 1, and the comparison as many that follow.
 
 ` + worldHelp(),
-		LogLevel: slog.LevelWarn,
-		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "trace", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
-			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: slices.Concat(x.webs.flags(), x.output.flags(), []command.Flag{
 			bind("policy", &x.policy, "tune `NAME`: thesis-daily or thesis, which know the true rates, or thesis-learned"),
@@ -59,7 +55,7 @@ The search sees other random numbers than the comparison: seeds --seed to
 			bind("from", &x.from, "measure from day `N` on; the days before are for learning"),
 		}),
 		Run: x.run,
-	}
+	})
 }
 
 // An exponentsRow is the value of the index that a policy reaches.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // The exponents that the search finds are better than the thesis's own in worlds that it has not seen, the crawler's own policy is better
@@ -19,9 +21,7 @@ func TestSimulateExponents(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
 	var rows []exponentsRow
-	if err := json.Unmarshal([]byte(out), &rows); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &rows))
 	value := map[string]exponentsRow{}
 	for _, r := range rows {
 		value[r.Policy] = r

@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -48,7 +47,7 @@ func simulateFeeds() *command.Command {
 	for _, r := range feedRules() {
 		names = append(names, r.name)
 	}
-	return &command.Command{
+	return simulation(&command.Command{
 		Name:    "feeds",
 		Summary: "print the delay with which policies find new feed items, by polls",
 		Usage:   "[options]",
@@ -72,11 +71,8 @@ Policies: ` + wrapped(names, 10) + `.
 A policy with "-known" knows the true rates. training polls as often as it wants,
 regardless of --per-slot; ahead polls the feeds that are worth its price; all
 others poll the highest ranked feeds in each slot.`,
-		LogLevel: slog.LevelWarn,
-		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "policy", "feeds", "days", "slot", "per-slot", "window", "seed", "seeds", "data"}},
-			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: slices.Concat(f.webs.flags(), f.output.flags(), []command.Flag{
 			bind("policy", &f.policies, "simulate the policies `NAME,...`"),
@@ -85,7 +81,7 @@ others poll the highest ranked feeds in each slot.`,
 			bind("from", &f.from, "measure from day `N` on; the days before are for learning"),
 		}),
 		Run: f.run,
-	}
+	})
 }
 
 // A feedRow is the score of a policy with a number of polls.

@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ type freshness struct {
 func simulateFreshness() *command.Command {
 	bind := command.Bind
 	f := &freshness{budgets: tableBudgets, costs: "requests"}
-	return &command.Command{
+	return simulation(&command.Command{
 		Name:    "freshness",
 		Summary: "print the freshness that policies reach, by budget",
 		Usage:   "[options]",
@@ -51,11 +50,8 @@ Policies: ` + wrapped(policyNames(), 10) + `.
 priced is the crawler's default, the same as harmonic. A policy with "-known" knows
 the true rates, one with "-past" those that recorded pages had before the first
 day that is measured, and one with "-deaf" ignores all notices of sites.`,
-		LogLevel: slog.LevelWarn,
-		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"world", "trace", "policy", "budget", "tell", "days", "sites", "pages", "seed", "seeds", "data"}},
-			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: slices.Concat(f.webs.flags(), f.output.flags(), []command.Flag{
 			bind("policy", &f.policies, "simulate the policies `NAME,...`; without it: thesis-daily, thesis-learned, freshness-known, freshness and harmonic, and for recorded histories freshness-past"),
@@ -64,7 +60,7 @@ day that is measured, and one with "-deaf" ignores all notices of sites.`,
 			bind("from", &f.from, "measure from day `N` on; the days before are for learning. Without it: a third of the days; half of recorded histories"),
 		}),
 		Run: f.run,
-	}
+	})
 }
 
 // policyNamed also knows the crawler's own policy, by the name in its options.

@@ -33,8 +33,19 @@ type measure struct {
 	text        func(*sim.Result) string
 }
 
+// measure adds a row that begins with names, and has a cell for a run of a policy with each budget.
+func (s *sheet) measure(text func(*sim.Result) string, policy string, run sim.Run, budgets []float64, names ...string) {
+	run.Policy = sim.MustPolicy(policy)
+	for i, b := range budgets {
+		run.Budget = b
+		s.runs = append(s.runs, measure{len(s.rows), len(names) + i, run, text})
+	}
+	s.row(append(names, make([]string, len(budgets))...)...)
+}
+
 // measured runs everything in parallel, with each seed, and writes the mean of each into its cell: a single run may exceed its bound by chance.
-func (p *paper) measured(ctx context.Context, rows [][]string, list []measure) error {
+func (p *paper) measured(ctx context.Context, s *sheet) (*sheet, error) {
+	list := s.runs
 	got := make([]*sim.Result, len(list)*p.seeds)
 	err := each(ctx, len(got), func(ctx context.Context, i int) (err error) {
 		run := list[i/p.seeds].run
@@ -43,20 +54,21 @@ func (p *paper) measured(ctx context.Context, rows [][]string, list []measure) e
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, m := range list {
-		rows[m.row][m.column] = m.text(meanResult(got[i*p.seeds:][:p.seeds]))
+		s.rows[m.row][m.column] = m.text(meanResult(got[i*p.seeds:][:p.seeds]))
 	}
-	return nil
+	return s, nil
 }
 
-// meanResult has the mean freshness and age of some runs of the same days, in all and of each day.
+// meanResult has the mean freshness, age and polls of some runs of the same days, in all and of each day.
 func meanResult(runs []*sim.Result) *sim.Result {
 	mean, n := sim.Result{Daily: make([]sim.Day, len(runs[0].Daily))}, float64(len(runs))
 	for _, r := range runs {
 		mean.Fresh += r.Fresh / n
 		mean.Age += r.Age / n
+		mean.Polls += r.Polls / n
 		for i, d := range r.Daily {
 			mean.Daily[i].Fresh += d.Fresh / n
 			mean.Daily[i].Age += d.Age / n
@@ -81,16 +93,12 @@ func (p *paper) queue(ctx context.Context) (*sheet, error) {
 	budgets := []float64{.02, .05}
 	s := &sheet{names: 2}
 	s.row("web", "fetched first", "B=0.02", "B=0.05")
-	var list []measure
 	for _, name := range []string{"gamma/zipf/0", "power/pagerank/0.5"} {
 		w := p.web(name, 3000, 100).All(sim.Site{Push: true})
 		for _, order := range []struct{ policy, words string }{
 			{"fifo", "oldest notice"}, {"trust-importance", "most important"}, {"trust-gain", "highest importance / rate"}, {"age-known", "highest index of age"},
 		} {
-			for i, b := range budgets {
-				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(order.policy), Budget: b, Days: p.short(180), From: p.short(30)}, bothText})
-			}
-			s.row(name, order.words, "", "")
+			s.measure(bothText, order.policy, sim.Run{World: w, Days: p.short(180), From: p.short(30)}, budgets, name, order.words)
 		}
 		bound := []string{name, "bound"}
 		for _, b := range budgets {
@@ -98,7 +106,7 @@ func (p *paper) queue(ctx context.Context) (*sheet, error) {
 		}
 		s.row(bound...)
 	}
-	return s, p.measured(ctx, s.rows, list)
+	return p.measured(ctx, s)
 }
 
 func (p *paper) noisy(ctx context.Context) (*sheet, error) {
@@ -114,7 +122,6 @@ func (p *paper) noisy(ctx context.Context) (*sheet, error) {
 		s.row(row...)
 	}
 	bounds("no notices", func(b float64) sim.Bound { return sim.PollBound(w, freshness, sim.Costs{}, b) })
-	var list []measure
 	for _, q := range []struct{ recall, precision float64 }{{.99, 1}, {.9, 1}, {.5, 1}, {.99, .95}, {.99, .8}, {.99, .5}, {.9, .5}, {.9, .1}} {
 		name := fmt.Sprintf("%g, %g", q.recall, q.precision)
 		v := w.All(sim.Site{Push: true, Recall: q.recall, Precision: q.precision})
@@ -122,20 +129,16 @@ func (p *paper) noisy(ctx context.Context) (*sheet, error) {
 			return sim.WebBound(v, freshness, sim.Costs{}, b, sim.Listening{Push: true})
 		})
 		for _, rule := range []struct{ policy, words string }{{"freshness", "learned"}, {"trust-gain", "all trusted, no polling"}} {
-			for i, b := range tableBudgets {
-				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: v, Policy: sim.MustPolicy(rule.policy), Budget: b, Days: p.short(150), From: p.short(60)}, freshText})
-			}
-			s.row(append([]string{name, rule.words}, make([]string, len(tableBudgets))...)...)
+			s.measure(freshText, rule.policy, sim.Run{World: v, Days: p.short(150), From: p.short(60)}, tableBudgets, name, rule.words)
 		}
 	}
-	return s, p.measured(ctx, s.rows, list)
+	return p.measured(ctx, s)
 }
 
 func (p *paper) trust(ctx context.Context) (*sheet, error) {
 	s := &sheet{names: 2}
 	s.row(budgetNames("web", "policy")...)
 	freshness := fresh.Objective{Fresh: 1}
-	var list []measure
 	for _, web := range []struct {
 		rates string
 		rho   float64
@@ -157,13 +160,10 @@ func (p *paper) trust(ctx context.Context) (*sheet, error) {
 			{"trust-importance", "all trusted, by importance"}, {"freshness-deaf", "polling, learned"},
 			{"freshness-known", "all known"}, {"freshness", "all learned"},
 		} {
-			for i, b := range tableBudgets {
-				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(rule.policy), Budget: b, Days: p.short(240), From: p.short(90)}, freshText})
-			}
-			s.row(append([]string{t.String(), rule.words}, make([]string, len(tableBudgets))...)...)
+			s.measure(freshText, rule.policy, sim.Run{World: w, Days: p.short(240), From: p.short(90)}, tableBudgets, t.String(), rule.words)
 		}
 	}
-	return s, p.measured(ctx, s.rows, list)
+	return p.measured(ctx, s)
 }
 
 func (p *paper) outdated(ctx context.Context) (*sheet, error) {
@@ -171,13 +171,12 @@ func (p *paper) outdated(ctx context.Context) (*sheet, error) {
 	readings := []string{"any", "mean", "fastest"}
 	budgets := []float64{6, .5, 3} // enough for all polls
 	s.row("web", "0.1 of", "polls of a site a day", "any page", "mean share", "fastest page")
-	var list []measure
 	for _, name := range []string{"gamma/zipf/0", "lognormal/zipf/0.5"} {
 		w := p.web(name, 300, 10).All(sim.Site{Manifest: true})
 		for n, of := range readings {
 			run := &sim.Run{World: w, Policy: sim.MustPolicy("outdated-" + of), Budget: budgets[n], Days: p.short(150), From: p.short(60), Seed: uint64(p.seed)}
 			row, count := len(s.rows), run.CountOutdated()
-			list = append(list, measure{row, 2, *run, func(r *sim.Result) string {
+			s.runs = append(s.runs, measure{row, 2, *run, func(r *sim.Result) string {
 				for i, reading := range readings {
 					s.rows[row][3+i] = share(count.Of(reading))
 				}
@@ -186,7 +185,7 @@ func (p *paper) outdated(ctx context.Context) (*sheet, error) {
 			s.row(name, of, "", "", "", "")
 		}
 	}
-	return s, p.measured(ctx, s.rows, list)
+	return p.measured(ctx, s)
 }
 
 func (p *paper) learned(ctx context.Context) (*sheet, error) {
@@ -195,7 +194,6 @@ func (p *paper) learned(ctx context.Context) (*sheet, error) {
 	s.row("announced by", "policy", "B=0.05", "B=0.1", "B=0.2")
 	silent := p.web("gamma/zipf/0", 2000, 40)
 	freshness := fresh.Objective{Fresh: 1}
-	var list []measure
 	for _, way := range []struct {
 		words string
 		site  sim.Site
@@ -219,11 +217,11 @@ func (p *paper) learned(ctx context.Context) (*sheet, error) {
 					late, _ := r.Between(min(180, len(r.Daily)/2), len(r.Daily))
 					return fmt.Sprintf("%s/%s, %.1f", share(early), share(late), 100*(bounds[i]-late))
 				}
-				list = append(list, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(rule), Budget: b, Days: p.short(360)}, text})
+				s.runs = append(s.runs, measure{len(s.rows), 2 + i, sim.Run{World: w, Policy: sim.MustPolicy(rule), Budget: b, Days: p.short(360)}, text})
 			}
 			s.row(way.words, rule, "", "", "")
 		}
 		s.row(row...)
 	}
-	return s, p.measured(ctx, s.rows, list)
+	return p.measured(ctx, s)
 }

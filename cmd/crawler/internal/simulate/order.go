@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +59,7 @@ func simulateOrder(links Links) *command.Command {
 	for _, o := range listedOrders() {
 		names = append(names, o.name)
 	}
-	return &command.Command{
+	return simulation(&command.Command{
 		Name:    "order",
 		Summary: "print how early crawl orders fetch the pages with a high Pagerank",
 		Usage:   "[options]",
@@ -82,11 +81,8 @@ sorted and omniscient know the final Pagerank: sorted is the upper bound, omnisc
 can fetch only pages that it has found. The strategies named historical know the
 Pagerank of an earlier crawl: of --history, or of a drawn part of the graph, with 55 %
 of the pages and 72 % of the Pagerank.`,
-		LogLevel: slog.LevelWarn,
-		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"graph", "strategy", "rank-every", "history", "tell", "rest", "ahead", "pages", "sites", "seed"}},
-			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: append(f.output.flags(),
 			bind("graph", &f.web.graphs, "crawl the graphs `FILE,...`: X.adj.zst, X.graph, the directory of a collection, or the word generated"),
@@ -100,7 +96,7 @@ of the pages and 72 % of the Pagerank.`,
 			bind("sites", &f.web.sites, "hosts of a generated graph: `N`"),
 			bind("seed", &f.web.seed, "seed all random numbers with `N`")),
 		Run: f.run,
-	}
+	})
 }
 
 func (f *orders) check() error {

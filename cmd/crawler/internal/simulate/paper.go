@@ -155,7 +155,7 @@ func (t *printedTable) write(w io.Writer) error {
 	if t.Skipped != "" {
 		fmt.Fprintln(w, t.Skipped)
 	}
-	s := sheet{t.names, t.Rows}
+	s := sheet{names: t.names, rows: t.Rows}
 	if err := s.write(w); err != nil {
 		return err
 	}

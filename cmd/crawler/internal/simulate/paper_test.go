@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // printedRows returns the rows of a table, by their names.
@@ -30,11 +31,7 @@ func printedRows(t *testing.T, args ...string) map[string][]string {
 func number(t *testing.T, cell string) float64 {
 	t.Helper()
 	cell, _, _ = strings.Cut(strings.TrimSuffix(cell, "%"), "/")
-	x, err := strconv.ParseFloat(cell, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return must.Get(strconv.ParseFloat(cell, 64))
 }
 
 // Polls of a recorded page see one change at most, and each knows when the last one was. Of real pages, polls see the less the seldomer
@@ -83,6 +80,15 @@ func TestSchemesOfManySites(t *testing.T) {
 		switch {
 		case s.push && !s.selects && fresh != 1, !s.push && !s.selects && fresh != polled, s.push && s.selects && math.Abs(fresh-wantedShare) > .02, !s.push && s.selects && fresh >= polled:
 			t.Errorf("%s: freshness %v, %v without cooperation", s.name, fresh, polled)
+		}
+	}
+}
+
+// The means of several runs have their polls, too.
+func TestPollsOfOutdatedSites(t *testing.T) {
+	for web, row := range printedRows(t, "--quick", "--only", "outdated") {
+		if web != "web" && !(number(t, row[1]) > 0) {
+			t.Errorf("%s: %v", web, row)
 		}
 	}
 }

@@ -28,44 +28,43 @@ func recordedTables() []paperTable {
 	}
 }
 
-// A tracedRule is a rule for visits to recorded pages, and what their sites do.
-type tracedRule struct {
+// A recordedRule is a row of a table of recorded histories.
+type recordedRule struct {
 	words, policy string
 	site          sim.Site
 }
 
-// traced returns the recorded pages for some days.
-func (p *paper) traced(length float64) (*sim.World, error) {
-	return sim.TraceWeb{Dir: p.folder("changes"), Names: recorded(), Days: length, Seed: uint64(p.seed)}.World()
+// histories returns the recorded pages, with their changes in some days.
+func (p *paper) histories(days float64) (*sim.World, error) {
+	return sim.TraceWeb{Dir: p.folder("changes"), Names: recorded(), Days: days, Seed: uint64(p.seed)}.World()
 }
 
-// compared adds to a sheet what each rule reaches from day 300 on, at some numbers of requests a day, and what push could at best.
-func (p *paper) compared(ctx context.Context, s *sheet, w *sim.World, length float64, requests []float64, text func(*sim.Result) string, bound string, rules []tracedRule) (*sheet, error) {
-	var list []measure
-	for _, rule := range rules {
-		for i, n := range requests {
-			list = append(list, measure{len(s.rows), 1 + i, sim.Run{World: w.All(rule.site), Policy: sim.MustPolicy(rule.policy), Budget: n / float64(len(w.Pages)), Days: length, From: 300}, text})
-		}
-		s.row(append([]string{rule.words}, make([]string, len(requests))...)...)
-	}
-	best := []string{bound}
+// compared adds the rows of some rules from day 300 on, with a column for each number of requests a day, and their bound.
+func (p *paper) compared(ctx context.Context, s *sheet, w *sim.World, days float64, requests []float64, text func(*sim.Result) string, bound string, rules []recordedRule) (*sheet, error) {
+	var budgets []float64
+	bounds := []string{bound}
 	for _, n := range requests {
-		best = append(best, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, n/float64(len(w.Pages))).Fresh))
+		b := n / float64(len(w.Pages))
+		budgets = append(budgets, b)
+		bounds = append(bounds, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, b).Fresh))
 	}
-	s.row(best...)
-	return s, p.measured(ctx, s.rows, list)
+	for _, r := range rules {
+		s.measure(text, r.policy, sim.Run{World: w.All(r.site), Days: days, From: 300}, budgets, r.words)
+	}
+	s.row(bounds...)
+	return p.measured(ctx, s)
 }
 
 func (p *paper) traces(ctx context.Context) (*sheet, error) {
-	length := 900.
-	w, err := p.traced(length)
+	const length = 900
+	w, err := p.histories(length)
 	if err != nil {
 		return nil, err
 	}
 	s := &sheet{names: 1}
 	b := w.Bursts(length)
 	s.row(fmt.Sprintf("%d pages, %d changes", b.Pages, b.Changes), "3 a day", "7.5", "15", "30", "75")
-	return p.compared(ctx, s, w, length, []float64{3, 7.5, 15, 30, 75}, bothText, "push bound", []tracedRule{
+	return p.compared(ctx, s, w, length, []float64{3, 7.5, 15, 30, 75}, bothText, "push bound", []recordedRule{
 		{"uniform", "uniform", sim.Site{}},
 		{"thesis", "thesis-learned", sim.Site{}},
 		{"index, true mean rates", "freshness-known-deaf", sim.Site{}},
@@ -86,8 +85,8 @@ func smallTraces() []string {
 
 // schedulers compares rules for polling manifests, advaRSS's among them, with uniform polling and push.
 func (p *paper) schedulers(ctx context.Context) (*sheet, error) {
-	length := 600.
-	w, err := p.traced(length)
+	const length = 600
+	w, err := p.histories(length)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func (p *paper) schedulers(ctx context.Context) (*sheet, error) {
 	text := func(r *sim.Result) string {
 		return fmt.Sprintf("%s/%.2g", share(r.Fresh), r.Polls*float64(len(w.Pages))/float64(len(w.Sites)))
 	}
-	return p.compared(ctx, s, w, length, []float64{7.5, 30}, text, "bound", []tracedRule{
+	return p.compared(ctx, s, w, length, []float64{7.5, 30}, text, "bound", []recordedRule{
 		{"none: pages are polled", "freshness-deaf", sim.Site{Manifest: true}},
 		{"every day", "manifest-daily", sim.Site{Manifest: true}},
 		{"every six hours", "manifest-6h", sim.Site{Manifest: true}},

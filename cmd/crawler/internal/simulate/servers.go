@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	"github.com/parleyweb/parley/internal/chart"
 	"github.com/parleyweb/parley/internal/command"
@@ -21,7 +20,7 @@ type servers struct {
 func simulateServers() *command.Command {
 	bind := command.Bind
 	f := &servers{pages: 30_000, sites: 500, robots: 64, seed: 1}
-	return &command.Command{
+	return simulation(&command.Command{
 		Name:    "servers",
 		Summary: "compare orders by how fast servers answer and by the quality of pages",
 		Usage:   "[options]",
@@ -37,11 +36,8 @@ which statements of the paper hold.
 
 Without --graph, a web is generated. Servers take 0.2 s to connect and 0.5 s to
 answer on average, and limit the requests of a connection as the paper's do.`,
-		LogLevel: slog.LevelWarn,
-		File:     command.File{Foreign: []string{"*"}},
 		Groups: []command.Group{
 			{Title: "Simulation", Options: []string{"graph", "pages", "sites", "robots", "seed"}},
-			{Title: "Output", Options: []string{"json", "chart"}},
 		},
 		Flags: append(f.output.flags(),
 			bind("graph", &f.graph, "crawl the web graph `FILE`, such as web.adj.zst or web.graph"),
@@ -50,7 +46,7 @@ answer on average, and limit the requests of a connection as the paper's do.`,
 			bind("robots", &f.robots, "keep `N` connections open"),
 			bind("seed", &f.seed, "seed all random numbers with `N`")),
 		Run: f.run,
-	}
+	})
 }
 
 func (f *servers) check() error {

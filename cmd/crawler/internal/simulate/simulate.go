@@ -24,6 +24,13 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 )
 
+// simulation completes a command that prints its results, or draws them.
+func simulation(c *command.Command) *command.Command {
+	c.LogLevel, c.File = slog.LevelWarn, command.File{Foreign: []string{"*"}}
+	c.Groups = append(c.Groups, command.Group{Title: "Output", Options: []string{"json", "chart"}})
+	return c
+}
+
 // Links yields the links of the collection in a directory, as pairs of URLs.
 type Links func(ctx context.Context, dir string, log *slog.Logger) iter.Seq2[[2]string, error]
 
@@ -233,6 +240,7 @@ func (w *words) Set(v string) error {
 type sheet struct {
 	names int // columns that are words
 	rows  [][]string
+	runs  []measure // that fill cells which are still empty
 }
 
 func (s *sheet) row(cells ...string) { s.rows = append(s.rows, cells) }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // program runs crawler simulate.
@@ -74,10 +75,7 @@ func TestSimulateFreshnessJSON(t *testing.T) {
 	if rows[0].World != "gamma/zipf/0" || rows[3].World != "liars" {
 		t.Errorf("worlds %s and %s", rows[0].World, rows[3].World)
 	}
-	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(page))
 	for _, want := range []string{"liars: age", "gamma/zipf/0: freshness", "polling (bound)", "mixed (bound)", "crawler simulate freshness --budget 0.2", "--seeds 2"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("the page has no %q", want)
@@ -89,9 +87,7 @@ func TestSimulateFreshnessJSON(t *testing.T) {
 // other commands.
 func TestSimulateReadsFileAndEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "parley.conf")
-	if err := os.WriteFile(file, []byte("into /somewhere\nbudget 0.2/page\npolicy uniform\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, "into /somewhere\nbudget 0.2/page\npolicy uniform\n")
 	t.Setenv("PARLEY_PAGES", "50")
 	code, out, said := program(t.Context(), "simulate", "freshness", "--config", file, "--days", "10", "--from", "2", "--json")
 	var rows []freshnessRow
@@ -178,9 +174,7 @@ func TestSimulateOrder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	empty, alone := filepath.Join(dir, "empty.adj"), filepath.Join(dir, "alone.adj")
-	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(alone, []byte("\n0\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(alone, []byte("\n0\n"), 0o600)))
 	if code, out, said := program(t.Context(), "simulate", "order", "--graph", alone); code != 0 || !strings.HasPrefix(out, "alone.adj: 1 of 2 pages on 1 sites") || strings.Contains(out, "*  ") { // no link leads to the second page, and any order of one page is as good
 		t.Errorf("a graph of one page: exit code %d: %s%s", code, out, said)
 	}
@@ -217,16 +211,12 @@ func linksOf(_ context.Context, dir string, _ *slog.Logger) iter.Seq2[[2]string,
 func TestSimulateOrderOfCollection(t *testing.T) {
 	dir := t.TempDir()
 	const a, b = "http://a.example/", "http://b.example/"
-	if err := os.WriteFile(filepath.Join(dir, "links"), []byte(a+" "+a+"1\n"+a+" "+b+"x\n"+b+" "+b+"x\n"+a+" "+a+"1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, filepath.Join(dir, "links"), a+" "+a+"1\n"+a+" "+b+"x\n"+b+" "+b+"x\n"+a+" "+a+"1\n")
 	code, out, said := program(t.Context(), "simulate", "order", "--graph", dir, "--history", dir, "--strategy", "opic,historical-pagerank-zero")
 	if code != 0 || !strings.Contains(out, "4 pages on 2 sites with 3 links") || !strings.Contains(out, "the earlier crawl had 100 % of the pages") {
 		t.Errorf("exit code %d: %s%s", code, out, said)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "links"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "links"), nil, 0o600))
 	code, out, said = program(t.Context(), "simulate", "order", "--graph", dir)
 	if code != 1 || out != "" || !strings.Contains(said, "read the links of "+dir+": there are none") {
 		t.Errorf("no links: exit code %d: %s%s", code, out, said)
@@ -315,9 +305,7 @@ func TestFreshnessOfOnesOwnHistory(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(file, []byte(history), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, file, history)
 	code, out, said := program(t.Context(), "simulate", "freshness", "--trace", file, "--days", "59", "--budget", ".2")
 	if code != 0 || !strings.Contains(out, "20 pages on 1 sites; changes not announced; days 29 to 59") || !strings.Contains(out, "a single run may exceed it by chance") {
 		t.Errorf("exit code %d: %s%s", code, out, said)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/parleyweb/parley/internal/census"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // sized returns the tables of a collection in which everything there is a number of times.
@@ -74,9 +75,7 @@ func TestPage(t *testing.T) {
 			}
 			v.price(prices{.001, .5})
 			var page, again bytes.Buffer
-			if err := v.writeHTML(&page); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, v.writeHTML(&page))
 			if err := v.writeHTML(&again); err != nil || page.String() != again.String() {
 				t.Errorf("%v: the page differs: %v", c, err)
 			}
@@ -96,10 +95,7 @@ var wrong = regexp.MustCompile("https?:|NaN|Inf\\b|%!|\x1b|\u202e|[{|]page|<no v
 
 func checkPage(t *testing.T, page []byte) {
 	t.Helper()
-	doc, err := html.Parse(bytes.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(html.Parse(bytes.NewReader(page)))
 	ids, refs := map[string]bool{}, []string{}
 	for n := range doc.Descendants() {
 		if n.Type != html.ElementNode {
@@ -205,9 +201,7 @@ func TestJoined(t *testing.T) {
 	}
 	v := &view{Name: "A", Other: "B", tables: tables{*a}, others: tables{*b}}
 	dir := filepath.Join(t.TempDir(), "new")
-	if err := v.writeCSV(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, v.writeCSV(dir))
 	text, err := os.ReadFile(filepath.Join(dir, "x.csv"))
 	if want := "from,to,pages: A,pages: B,pages: difference,mean: A,mean: B,mean: difference\n1,1,5,,5,1.5,,\n3,4,,2,-2,,0.5,\n2000000,3000000,7,10,-3,2.5,2.4,0.1\n9000000,9000001,1,,1,,,\n"; err != nil || string(text) != want {
 		t.Errorf("%s, want\n%s: %v", text, want, err)
@@ -247,10 +241,7 @@ func TestNamesAreThoseOfTheCensus(t *testing.T) {
 		}
 		source.Write(b)
 	}
-	text, err := os.ReadFile("sections.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("sections.go"))
 	_, sections, _ := strings.Cut(string(text), "return []chapter{")
 	names := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\{%?(?:[a-z ,A-Z]+\|)?([^{}"\n]+)\}`).FindAllStringSubmatch(sections, -1) {

@@ -6,15 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/parleyweb/parley/internal/digits"
 )
 
 // group formats a whole number: 12,345.
 func group(x float64) string {
-	s := strconv.FormatFloat(x, 'f', 0, 64)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return digits.Group(strconv.FormatFloat(x, 'f', 0, 64), ",")
 }
 
 // short formats a number with three digits or more.
