@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/holder"
@@ -32,7 +30,10 @@ import (
 //
 // Answers are JSON; errors are application/problem+json. See [Ask].
 type Holder struct {
-	State     string // path of the journal, which this process has open
+	State string // path of the journal, which this process has open
+
+	// Publisher is what is asked. Without an Inventory, in a process that has a copy of a site, it has a status only, and every
+	// POST fails.
 	Publisher *Publisher
 
 	// HTTP fetches pages for a requested self-check; nil means direct requests.
@@ -42,6 +43,9 @@ type Holder struct {
 	// function's result, which must encode. A name is one path segment, such as
 	// "senders", and none of the above.
 	Answers map[string]func(context.Context) (any, error)
+
+	// Scanned, if not nil, is called after each scan that was asked for. The answer waits for it, and is its error if it fails.
+	Scanned func(context.Context) error
 
 	// Tasks are further actions, called in the same way with the parameters of the request.
 	Tasks map[string]func(context.Context, url.Values) (any, error)
@@ -79,14 +83,15 @@ func (h *Holder) Handler() http.Handler {
 	for name, f := range h.Answers {
 		m.HandleFunc("GET /"+name, reply(func(r *http.Request) (any, error) { return f(r.Context()) }))
 	}
-	for _, name := range append(slices.Collect(maps.Keys(h.Tasks)), "look", "accept-deletions", "self-check") {
-		m.HandleFunc("POST /"+name, reply(func(r *http.Request) (any, error) { return h.Do(r.Context(), name, r.URL.Query()) }))
-	}
+	m.HandleFunc("POST /{name}", reply(func(r *http.Request) (any, error) { return h.Do(r.Context(), r.PathValue("name"), r.URL.Query()) }))
 	return m
 }
 
 // Do does what a POST to /name does.
 func (h *Holder) Do(ctx context.Context, name string, parameters url.Values) (any, error) {
+	if h.Publisher.Inventory == nil {
+		return nil, errors.New("the process that has the state open has a copy of the site: ask the notifier that writes its log, on that one's machine")
+	}
 	switch name {
 	case "look":
 		return h.settled(ctx, h.Publisher.Turn)
@@ -116,6 +121,9 @@ func (h *Holder) settled(ctx context.Context, do func(context.Context) (inventor
 		next, err = do(ctx)
 		rep.Add(next)
 		rep.Duration, rep.Head = time.Since(begin), next.Head
+	}
+	if err == nil && h.Scanned != nil {
+		err = h.Scanned(ctx)
 	}
 	return rep, err
 }

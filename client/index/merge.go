@@ -88,24 +88,40 @@ func (q *queue) same(list []*input) []*input {
 	return list
 }
 
-func mergeDocs(ctx context.Context, w *writer, inputs []*input) error {
-	q := &queue{name: func(in *input) string { return in.doc.URL }}
-	advance := func(in *input) (err error) {
-		var ok bool
-		if in.doc, ok, err = in.r.doc(); err != nil {
-			return in.failed(err)
-		} else if ok {
-			heap.Push(q, in)
+// merged calls step with all inputs that have the lowest name, in their order, until no input has more. Next reads what is next in an
+// input, and returns false at its end.
+func merged(ctx context.Context, inputs []*input, name func(*input) string, next func(*input) (bool, error), step func([]*input) error) error {
+	q := &queue{name: name}
+	advance := func(list []*input) error {
+		for _, in := range list {
+			if ok, err := next(in); err != nil {
+				return in.failed(err)
+			} else if ok {
+				heap.Push(q, in)
+			}
 		}
 		return nil
 	}
-	for _, in := range inputs {
-		if err := advance(in); err != nil {
-			return err
+	err := advance(inputs)
+	list := make([]*input, 0, len(inputs))
+	for n := 0; err == nil && q.Len() > 0; n++ {
+		list = q.same(list)
+		if err = step(list); err == nil {
+			err = advance(list)
+		}
+		if err == nil && n%256 == 0 {
+			err = ctx.Err()
 		}
 	}
-	for list := make([]*input, 0, len(inputs)); q.Len() > 0; {
-		list = q.same(list)
+	return err
+}
+
+func mergeDocs(ctx context.Context, w *writer, inputs []*input) error {
+	next := func(in *input) (ok bool, err error) {
+		in.doc, ok, err = in.r.doc()
+		return ok, err
+	}
+	return merged(ctx, inputs, func(in *input) string { return in.doc.URL }, next, func(list []*input) error {
 		for _, in := range list[:len(list)-1] {
 			in.numbers = append(in.numbers, superseded)
 		}
@@ -114,60 +130,18 @@ func mergeDocs(ctx context.Context, w *writer, inputs []*input) error {
 			return errTooMany
 		}
 		last.numbers = append(last.numbers, uint32(w.docs))
-		w.doc(&last.doc)
-		for _, in := range list {
-			if err := advance(in); err != nil {
-				return err
-			}
-		}
-		if w.err != nil {
+		if w.doc(&last.doc); w.err != nil {
 			return w.close()
 		}
-		if err := now(ctx, w.docs); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// now checks ctx once in 256 steps.
-func now(ctx context.Context, n uint64) error {
-	if n%256 == 0 {
-		return ctx.Err()
-	}
-	return nil
+		return nil
+	})
 }
 
 func mergeTerms(ctx context.Context, w *writer, inputs []*input) error {
-	q := &queue{name: func(in *input) string { return in.r.term }}
-	advance := func(in *input) error {
-		if ok, err := in.r.nextTerm(); err != nil {
-			return in.failed(err)
-		} else if ok {
-			heap.Push(q, in)
-		}
-		return nil
-	}
-	for _, in := range inputs {
-		if err := advance(in); err != nil {
-			return err
-		}
-	}
-	for list := make([]*input, 0, len(inputs)); q.Len() > 0; {
-		list = q.same(list)
-		if err := w.term(list[0].r.term, mergePostings(list)); err != nil {
-			return err
-		}
-		for _, in := range list {
-			if err := advance(in); err != nil {
-				return err
-			}
-		}
-		if err := now(ctx, w.terms); err != nil {
-			return err
-		}
-	}
-	return nil
+	next := func(in *input) (bool, error) { return in.r.nextTerm() }
+	return merged(ctx, inputs, func(in *input) string { return in.r.term }, next, func(list []*input) error {
+		return w.term(list[0].r.term, mergePostings(list))
+	})
 }
 
 // mergePostings yields the postings of all inputs, in the order of their new numbers.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -76,7 +75,6 @@ func crawlCommand(name, summary, help string, once bool) *command.Command {
 		Usage:    "[URL [depth=N] [pages=N]]... --into DIR [options]",
 		Args:     []string{"..."},
 		Required: []string{"into"},
-		LogLevel: slog.LevelInfo,
 		Groups:   append(crawlGroups(), command.Group{Title: "This run", Options: []string{"sites", "again", "config"}}),
 		Flags: append(append(crawlFlags(&o, &l), depth.flags()...), profileFlag(&profile),
 			command.Bind("sites", &file, "read start URLs from `FILE`, one per line, each with its own limits if they follow it: depth=N links from a start page, pages=N stored URLs"),

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -108,7 +107,7 @@ func events() *command.Command {
 	var after string
 	var follow bool
 	var text textual.Format
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "events",
 		Summary: "print what has changed in a collection, for an indexer",
 		Usage:   "--into DIR [options]",
@@ -129,9 +128,7 @@ same as before (this needs --text-digest in the crawler).
 Exit codes: 0 all events were printed, or stopped by a signal; 1 something
 failed; 3 the cursor is no longer valid: begin again without --after; 2 wrong
 usage.`,
-		Args:     []string{"--into"},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
+		Args: []string{"--into"},
 		Flags: c.flags(
 			command.Bind("after", &after, "begin after `CURSOR`, which is that of the last event you have processed"),
 			command.Bind("follow", &follow, "wait for further events"),
@@ -150,7 +147,7 @@ usage.`,
 			}
 			return err
 		},
-	}
+	})
 }
 
 // An eventPrinter prints events, and remembers the cursor of the last.
@@ -260,7 +257,7 @@ func export() *command.Command {
 	var to, prefix, since, until string
 	var all bool
 	coding := "gzip"
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "export",
 		Summary: "write a collection, or part of it, as WARC files or a list of URLs",
 		Usage:   "--into DIR [options]",
@@ -272,9 +269,7 @@ func export() *command.Command {
 It writes the pages stored now; with --all also older versions and deleted
 pages. The directory for WARC files must not contain any yet. Records that
 cannot be read are skipped, and the exit code is then 1.`,
-		Args:     []string{"--into"},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
+		Args: []string{"--into"},
 		Flags: c.flags(
 			bind("warc", &to, "write WARC files and their index into `DIR` (default: print a list of URLs)"),
 			bind("coding", &coding, "compress records with `CODING`: none, gzip or zstd"),
@@ -322,5 +317,5 @@ cannot be read are skipped, and the exit code is then 1.`,
 			fmt.Fprintf(env.Stderr, "%d records written to %s\n", n, to)
 			return nil
 		},
-	}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"sync"
 
@@ -87,7 +86,6 @@ you. The other commands work on a copy too: "crawler events --into mirror/
 Exit codes: 0 stopped by a signal; 1 the copy cannot be kept; 2 wrong usage.`,
 		Args:     []string{"BASE"},
 		Required: []string{"into"},
-		LogLevel: slog.LevelInfo,
 		File:     command.File{Foreign: []string{"profile"}}, // of "crawler crawl": a copy has what its site offers
 		Groups: []command.Group{
 			{Title: "The copy", Options: []string{"into", "where", "only"}},

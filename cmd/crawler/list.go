@@ -99,6 +99,12 @@ func (c *collectionFlags) flags(more ...command.Flag) []command.Flag {
 	return append(more, command.Bind("into", &c.dir, "`DIR` of the collection"))
 }
 
+// onCollection completes a command about a collection, which needs --into.
+func onCollection(c *command.Command) *command.Command {
+	c.Required, c.LogLevel = []string{"into"}, slog.LevelWarn
+	return c
+}
+
 // withForm adds the option of commands that print a list.
 func (c *collectionFlags) withForm(more ...command.Flag) []command.Flag {
 	c.form = "table"
@@ -130,7 +136,7 @@ func percent(f float64) string {
 func sites() *command.Command {
 	var c collectionFlags
 	var correlation bool
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "sites",
 		Summary: "list the sites of a collection and their behaviour",
 		Usage:   "--into DIR [options]",
@@ -144,9 +150,7 @@ averages, and the requests over one connection (PER CONN).
     crawler sites --into crawl/
     crawler sites --into crawl/ --format csv > sites.csv
     crawler sites --into crawl/ --correlation          are good sites fast ones?`,
-		Args:     []string{"--into"},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
+		Args: []string{"--into"},
 		Flags: c.withForm(command.Bind("correlation", &correlation,
 			"print, instead of the list, how the link scores of the sites (or if there are none, the numbers of their pages) and their speeds and latencies correlate")),
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -180,7 +184,7 @@ averages, and the requests over one connection (PER CONN).
 				}},
 			})
 		},
-	}
+	})
 }
 
 var pageColumns = []column[pageRow]{
@@ -212,7 +216,7 @@ func states() (names []string) {
 func pages() *command.Command {
 	var c collectionFlags
 	var site, prefix, state string
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "pages",
 		Summary: "list the pages of a collection",
 		Usage:   "--into DIR [options]",
@@ -222,9 +226,7 @@ A + after BYTES marks a page longer than --max-file, stored only in part.
     crawler pages --into crawl/
     crawler pages --into crawl/ --site https://www.example.org --state excluded
     crawler pages --into crawl/ --prefix https://www.example.org/news/ --format json`,
-		Args:     []string{"--into"},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
+		Args: []string{"--into"},
 		Flags: c.withForm(
 			command.Bind("site", &site, "only pages of `ORIGIN`, such as https://www.example.org"),
 			command.Bind("prefix", &prefix, "only pages whose URL begins with `TEXT`"),
@@ -243,23 +245,21 @@ A + after BYTES marks a page longer than --max-file, stored only in part.
 			}
 			return list(env, body, c.form, pageColumns)
 		},
-	}
+	})
 }
 
 func links() *command.Command {
 	var c collectionFlags
 	var all bool
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "links",
 		Summary: "list the pages that a page links to, or all links",
 		Usage:   "[URL] --into DIR [options]",
 		Help: `
     crawler links https://www.example.org/ --into crawl/
     crawler links --all --into crawl/ > links.csv           two columns, from and to`,
-		Args:     []string{"..."},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
-		Flags:    c.withForm(command.Bind("all", &all, "list all links between stored URLs, in CSV or with --format json")),
+		Args:  []string{"..."},
+		Flags: c.withForm(command.Bind("all", &all, "list all links between stored URLs, in CSV or with --format json")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := c.check(); err != nil {
 				return err
@@ -283,5 +283,5 @@ func links() *command.Command {
 			}
 			return list(env, body, c.form, pageColumns)
 		},
-	}
+	})
 }

@@ -20,7 +20,7 @@ import (
 
 func add() *command.Command {
 	var c collectionFlags
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "add",
 		Summary: "fetch pages at once, before all others",
 		Usage:   "URL... --into DIR",
@@ -30,10 +30,8 @@ A crawler must be running on DIR. robots.txt and politeness still apply.
     crawler add https://www.example.org/new.html --into crawl/
 
 Exit codes: 0 all were queued; 1 some were refused, or something failed; 2 wrong usage.`,
-		Args:     []string{"URL", "..."},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
-		Flags:    c.flags(),
+		Args:  []string{"URL", "..."},
+		Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var verdicts []seed.Verdict
 			if err := askJSON(ctx, c.dir, "POST", "/add", env.Args, &verdicts, env.Log); err != nil {
@@ -51,12 +49,12 @@ Exit codes: 0 all were queued; 1 some were refused, or something failed; 2 wrong
 			}
 			return nil
 		},
-	}
+	})
 }
 
 func accept() *command.Command {
 	var c collectionFlags
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "accept",
 		Summary: "accept a manifest that has dropped most of its pages",
 		Usage:   "ORIGIN --into DIR",
@@ -66,10 +64,8 @@ you accept the deletions. "crawler sites" shows where deletions are held back. A
 crawler must be running on DIR.
 
     crawler accept https://www.example.org --into crawl/`,
-		Args:     []string{"ORIGIN", "--into"},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
-		Flags:    c.flags(),
+		Args:  []string{"ORIGIN", "--into"},
+		Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			origin := protocol.Origin(strings.TrimSuffix(env.Args[0], "/") + "/")
 			if origin == "" {
@@ -82,13 +78,13 @@ crawler must be running on DIR.
 			fmt.Fprintf(env.Stderr, "%d pages of %s are now gone\n", n, origin)
 			return nil
 		},
-	}
+	})
 }
 
 func why() *command.Command {
 	var c collectionFlags
 	var asJSON bool
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "why",
 		Summary: "explain when a page is fetched, or why it is not",
 		Usage:   "URL --into DIR [options]",
@@ -96,10 +92,8 @@ func why() *command.Command {
 It prints every rule, estimate and signal for or against fetching the page.
 
     crawler why https://www.example.org/news/ --into crawl/`,
-		Args:     []string{"URL", "--into"},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
-		Flags:    c.flags(command.Bind("json", &asJSON, "print the explanation as JSON")),
+		Args:  []string{"URL", "--into"},
+		Flags: c.flags(command.Bind("json", &asJSON, "print the explanation as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var y crawl.Why
 			if err := askJSON(ctx, c.dir, "GET", "/why?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, &y, env.Log); err != nil {
@@ -131,14 +125,14 @@ It prints every rule, estimate and signal for or against fetching the page.
 			}
 			return nil
 		},
-	}
+	})
 }
 
 func get() *command.Command {
 	var c collectionFlags
 	var at string
 	var header bool
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "get",
 		Summary: "print the stored content of a page, now or at an earlier time",
 		Usage:   "URL --into DIR [options]",
@@ -148,9 +142,7 @@ func get() *command.Command {
     crawler get https://www.example.org/ --into crawl/ --header
 
 Older versions are available as long as their WARC files exist.`,
-		Args:     []string{"URL", "--into"},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
+		Args: []string{"URL", "--into"},
 		Flags: c.flags(
 			command.Bind("at", &at, "print the version that was current at `TIME`: 2026-11-01, or 2026-11-01T12:00:00Z"),
 			command.Bind("header", &header, "print the response header first")),
@@ -168,7 +160,7 @@ Older versions are available as long as their WARC files exist.`,
 			}
 			return copyAnswer(ctx, env, c.dir, "/get?"+q.Encode())
 		},
-	}
+	})
 }
 
 // copyAnswer prints a response as it arrives.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -23,7 +22,7 @@ import (
 func status() *command.Command {
 	var dir, state string
 	var asJSON bool
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "status",
 		Summary: "show the state of a crawl or a copy",
 		Usage:   "DIR [options]",
@@ -33,9 +32,7 @@ the copy of "crawler follow". The command asks a running crawler, or else reads
 the state.
 
     crawler status crawl/`,
-		Args:     []string{"--into"},
-		Required: []string{"into"},
-		LogLevel: slog.LevelWarn,
+		Args: []string{"--into"},
 		Flags: []command.Flag{
 			command.Bind("into", &dir, "`DIR` of the collection or copy"),
 			command.Bind("state", &state, "`DIRECTORY` for the state of the copy (default DIR/.parley)"),
@@ -48,7 +45,7 @@ the state.
 			}
 			return collectionStatus(ctx, env, in, asJSON)
 		},
-	}
+	})
 }
 
 // collectionStatus prints the state of a collection and of the crawler that uses it.

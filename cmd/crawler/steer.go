@@ -43,8 +43,8 @@ func resumeSites() *command.Command {
 // pausing returns the command "pause" or "resume".
 func pausing(name, summary, help string, change func(*steer.Steering, []string) error) *command.Command {
 	var c collectionFlags
-	return &command.Command{Name: name, Summary: summary, Help: help, Usage: "[SITE...] --into DIR",
-		Args: []string{"..."}, Required: []string{"into"}, LogLevel: slog.LevelWarn, Flags: c.flags(),
+	return onCollection(&command.Command{Name: name, Summary: summary, Help: help, Usage: "[SITE...] --into DIR",
+		Args: []string{"..."}, Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			names := env.Args
 			if len(names) == 0 {
@@ -59,12 +59,12 @@ func pausing(name, summary, help string, change func(*steer.Steering, []string) 
 				fmt.Fprintln(env.Stderr, printable(unknownText(s.Unknown)))
 			}
 			return nil
-		}}
+		}})
 }
 
 func changeRate() *command.Command {
 	var c collectionFlags
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "rate",
 		Summary: "change how many requests a running crawler makes",
 		Usage:   "[NAME=VALUE...] --into DIR",
@@ -77,7 +77,7 @@ NAME is an option of "crawler run": budget, wait, wait-big, max-rate or per-addr
 A new budget is in force after the next plan, within a minute; the others from
 the next request to each site on. They hold in later runs, too. A crawler with
 --wait 0 keeps it, and per-address does not change the number of connections.`,
-		Args: []string{"..."}, Required: []string{"into"}, LogLevel: slog.LevelWarn, Flags: c.flags(),
+		Args: []string{"..."}, Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var r steer.Rate
 			fields := map[string]*string{"budget": &r.Budget, "wait": &r.Wait, "wait-big": &r.WaitBig, "max-rate": &r.MaxRate, "per-address": &r.PerAddress}
@@ -91,12 +91,12 @@ the next request to each site on. They hold in later runs, too. A crawler with
 			}
 			return err
 		},
-	}
+	})
 }
 
 func changeScope() *command.Command {
 	var c collectionFlags
-	return &command.Command{
+	return onCollection(&command.Command{
 		Name:    "scope",
 		Summary: "change which URLs a running crawler crawls",
 		Usage:   "[NAME=VALUE...] --into DIR",
@@ -112,7 +112,7 @@ fetched again once they are inside. Sites outside of the domains get no request
 at all; domain=none means the hosts of the start pages. Manifests, sitemaps and
 feeds are read again, since they may list pages that are inside now. The scope
 holds in later runs, too.`,
-		Args: []string{"..."}, Required: []string{"into"}, LogLevel: slog.LevelWarn, Flags: c.flags(),
+		Args: []string{"..."}, Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var sc steer.Scope
 			fields := map[string]*[]string{"domain": &sc.Domain, "accept": &sc.Accept, "reject": &sc.Reject}
@@ -126,7 +126,7 @@ holds in later runs, too.`,
 			}
 			return err
 		},
-	}
+	})
 }
 
 // settings reads arguments NAME=VALUE. They are no options, because those of "crawler run", which have the same names, may be in the

@@ -19,25 +19,15 @@ import (
 // while deletions or refusals wait for a person, with the status as JSON in both cases. Behind the guard it serves the page about the
 // site, and below /api/ what the holder answers. Streams, scans and checks end when ctx does.
 func adminHandler(ctx context.Context, s *sitePage, guard *admin.Guard) http.Handler {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{s.publisher, s.notifier, s.forms})
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		status := s.publisher.Status()
-		w.Header().Set("Content-Type", "application/json")
-		if !status.Whole || status.MassHeld || status.Error != "" || s.forms.Evidence != nil && s.forms.Evidence.Status().Mass {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
+	mux := healthMux(&metrics{s.publisher, s.notifier, s.forms}, func(ctx context.Context) (bool, any) {
 		says := struct {
 			server.Status
 			Log *logHealth `json:"log,omitempty"`
-		}{Status: status}
+		}{Status: s.publisher.Status()}
 		if s.told != nil {
-			says.Log = &logHealth{Role: "writer", Here: s.told.log.Head()}
-			says.Log.ask(r.Context(), s.told.stream)
+			says.Log = healthOf(ctx, "writer", s.base, s.told.log)
 		}
-		json.NewEncoder(w).Encode(says)
+		return says.Whole && !says.MassHeld && says.Error == "" && (s.forms.Evidence == nil || !s.forms.Evidence.Status().Mass), says
 	})
 	page, guarded := s.page(ctx.Done()), http.NewServeMux()
 	guarded.Handle("GET /{$}", page)
@@ -56,11 +46,28 @@ func adminHandler(ctx context.Context, s *sitePage, guard *admin.Guard) http.Han
 	return mux
 }
 
+// healthMux serves metrics at /metrics, and at /healthz what a function says, with the status 503 if that is not well.
+func healthMux(m *metrics, health func(context.Context) (well bool, says any)) *http.ServeMux {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		well, says := health(r.Context())
+		w.Header().Set("Content-Type", "application/json")
+		if !well {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		json.NewEncoder(w).Encode(says)
+	})
+	return mux
+}
+
 // metrics exports the counts of the publisher and the notifier to Prometheus.
 type metrics struct {
 	p *server.Publisher
 	n *doors.Notifier
-	f *deliveries
+	f *deliveries // nil: a copy, which has no forms of its own
 }
 
 // Describe is empty: the metrics are not checked beforehand.
@@ -92,7 +99,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	send(counter, "manifest_writes_total", "Manifests written.", float64(p.Writes))
 
 	s.doors(m.n.Stats())
-	m.collectForms(send)
+	if m.f != nil {
+		m.collectForms(send)
+	}
 }
 
 // A sender sends metrics to Prometheus.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/parleyweb/parley/internal/jetlog"
@@ -19,7 +18,7 @@ import (
 type publishedFiles struct {
 	files    *jetlog.Files
 	snapshot *manifest.Snapshot
-	over     <-chan struct{} // closed once this notifier may not write any more
+	over     context.Context // ends once this notifier may not write any more
 
 	handed string    // the notes that were stored last
 	at     time.Time // when they were compared
@@ -36,22 +35,12 @@ func (o *publishedFiles) Own() []string { return nil }
 
 // Write implements [server.Output].
 func (o *publishedFiles) Write(ctx context.Context, j *server.Journal) (bool, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel()
-	watching.Go(func() {
-		select {
-		case <-o.over:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	select {
-	case <-o.over:
+	if o.over.Err() != nil {
 		return false, nil
-	default:
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(o.over, cancel)()
 	if err := o.handOver(ctx, j); err != nil {
 		return false, err
 	}

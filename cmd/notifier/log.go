@@ -24,7 +24,7 @@ import (
 type sharedLog struct {
 	servers, creds string
 	door           bool
-	pages          bool // --pages: contents are shared, too
+	on             forms.Options
 }
 
 func (l *sharedLog) options() []command.Flag {
@@ -36,20 +36,20 @@ func (l *sharedLog) options() []command.Flag {
 	}
 }
 
-// checkLog reports what is wrong with the options, and whether nothing is pushed.
-func (d *daemon) checkLog(env *command.Env) (pullOnly bool, err error) {
+// checkLog reports what is wrong with the options.
+func (d *daemon) checkLog(env *command.Env) error {
 	l := &d.log
 	switch {
 	case l.servers == "" && (l.door || l.creds != ""):
-		return false, command.Misusef("--door and --log-creds need --log: the URLs of NATS")
+		return command.Misusef("--door and --log-creds need --log: the URLs of NATS")
 	case l.servers == "":
-		return false, nil
+		return nil
 	case l.door && d.site.Docroot != "":
-		return false, command.Misusef("--door and --docroot exclude each other: a door reads the log of a site, and a notifier with a docroot writes it")
+		return command.Misusef("--door and --docroot exclude each other: a door reads the log of a site, and a notifier with a docroot writes it")
 	}
 	on, err := d.site.SharedForms(env.Flags, l.door)
-	l.pages = on.Pages
-	return !on.Stream, err
+	l.on = on.Options
+	return err
 }
 
 // open connects to NATS, and opens the stream of the site.
@@ -114,7 +114,7 @@ func checkDurable(ctx context.Context, stream *jetlog.Stream, log *slog.Logger) 
 }
 
 // runDoor serves a copy of a site that another notifier writes.
-func (d *daemon) runDoor(ctx context.Context, env *command.Env, pullOnly bool) (err error) {
+func (d *daemon) runDoor(ctx context.Context, env *command.Env) (err error) {
 	stream, end, err := d.log.open(ctx, d.site.Base, env.Log)
 	if err != nil {
 		return err
@@ -125,8 +125,8 @@ func (d *daemon) runDoor(ctx context.Context, env *command.Env, pullOnly bool) (
 		return err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
-	r := newReplica(d.site.Base, d.site.State, journal, stream, false, env.Log)
-	return d.serveCopy(ctx, "door", r, pullOnly, func(ctx context.Context) error { <-ctx.Done(); return nil })
+	r := newReplica("door", d.site.Base, d.site.State, journal, stream, env.Log)
+	return d.serveCopy(ctx, r, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 }
 
 // A told is what a notifier has that writes the log in NATS.
@@ -135,6 +135,8 @@ type told struct {
 	log    *jetlog.Log
 	sharer *jetlog.Sharer
 	lost   <-chan error // another notifier has the lease
+
+	withdrawn func(context.Context) error // waits until no door delivers bytes of pages that are withdrawn; nil: doors get none
 }
 
 // share makes pages, which may be nil, those of all doors, by the evidence of what is public.
@@ -145,6 +147,7 @@ func (w *told) share(pages content.Pages, k *evidence.Keeper, tasks map[string]f
 	}
 	w.sharer.Until, w.sharer.Closed, w.sharer.Every = k.Until, k.Closed, k.For/8
 	k.Changed(w.sharer.Changed)
+	w.withdrawn = func(ctx context.Context) error { return w.sharer.Purge(ctx, "") }
 	purge := tasks["purge"]
 	tasks["purge"] = func(ctx context.Context, q url.Values) (any, error) {
 		p, err := purge(ctx, q)
@@ -156,7 +159,7 @@ func (w *told) share(pages content.Pages, k *evidence.Keeper, tasks map[string]f
 }
 
 // runWriter stands by until this notifier may write the log, and then publishes the site.
-func (d *daemon) runWriter(ctx context.Context, env *command.Env, pullOnly bool, tokens, adminTokens []string) (err error) {
+func (d *daemon) runWriter(ctx context.Context, env *command.Env, tokens, adminTokens []string) (err error) {
 	stream, end, err := d.log.open(ctx, d.site.Base, env.Log)
 	if err != nil {
 		return err
@@ -192,8 +195,8 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, pullOnly bool,
 			<-lost
 		}
 	}()
-	r := newReplica(d.site.Base, d.site.State, journal, stream, true, env.Log)
-	err = d.serveCopy(ctx, "standby", r, pullOnly, func(ctx context.Context) error {
+	r := newReplica("standby", d.site.Base, d.site.State, journal, stream, env.Log)
+	err = d.serveCopy(ctx, r, func(ctx context.Context) error {
 		lease := stream.Lease(hostAndProcess(), max(pause.AtMost(jetlog.LeaseTime, d.site.Hurry), time.Second))
 		if err := lease.Acquire(ctx); err != nil {
 			return nil
@@ -213,7 +216,7 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, pullOnly bool,
 	}
 	env.Log.Info("this notifier writes the log of the site now", "at", journal.Head().String())
 	w := &told{stream: stream, log: &jetlog.Log{Stream: stream, Journal: journal, Logger: env.Log}, lost: lost}
-	if err = d.publish(ctx, env, journal, w, tokens, adminTokens); errors.Is(err, jetlog.ErrFenced) || errors.Is(err, jetlog.ErrDiverged) || errors.Is(err, jetlog.ErrLeaseLost) {
+	if err = d.publish(ctx, env, journal, w, tokens, adminTokens); errors.Is(err, jetlog.ErrFenced) || errors.Is(err, jetlog.ErrDiverged) {
 		return fmt.Errorf("%w: start this notifier again, and it stands by", err)
 	}
 	return err
@@ -239,18 +242,8 @@ func catchUp(ctx context.Context, log *jetlog.Log, lost <-chan error) error {
 
 // own runs the writer of the log.
 func (w *told) own(ctx context.Context, own func(what string, run func() error)) {
-	own("log", func() error {
-		if err := w.log.Tell(ctx, false); ctx.Err() == nil {
-			return err
-		}
-		return nil
-	})
-	own("contents", func() error {
-		if err := w.sharer.Run(ctx); ctx.Err() == nil {
-			return err
-		}
-		return nil
-	})
+	own("log", func() error { return w.log.Tell(ctx, false) })
+	own("contents", func() error { return w.sharer.Run(ctx) })
 	own("lease", func() error {
 		select {
 		case err := <-w.lost:
@@ -276,7 +269,7 @@ func (w *told) announce(announce func(context.Context, []protocol.Announcement) 
 }
 
 // owning returns a context, a function that runs what ends with it, and one that waits for all of that. When one of them fails, all
-// end, and wait returns its error.
+// end, and wait returns its error; errors after that, or after ctx has ended, are dropped.
 func owning(ctx context.Context) (inner context.Context, own func(what string, run func() error), wait func() error) {
 	inner, stop := context.WithCancelCause(ctx)
 	var owned sync.WaitGroup

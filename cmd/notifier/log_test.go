@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,8 +23,8 @@ import (
 	"github.com/parleyweb/parley/server"
 )
 
-// natsURL starts a NATS server, and returns its URL.
-func natsURL(t *testing.T) string {
+// startNATS starts a NATS server.
+func startNATS(t *testing.T) *natsserver.Server {
 	t.Helper()
 	s := must.Get(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true}))
 	s.Start()
@@ -31,7 +32,7 @@ func natsURL(t *testing.T) string {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the NATS server does not start")
 	}
-	return s.ClientURL()
+	return s
 }
 
 // run runs a notifier until the test ends.
@@ -63,7 +64,7 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	g.base, g.doors = webServer(t, g.root, "in process", listen, &g.closed), "http://"+listen+"/"
 	outside := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.Out.URL = p.In.URL }})
 	t.Cleanup(outside.Close)
-	nats := natsURL(t)
+	nats := startNATS(t).ClientURL()
 	g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "2000", "--ask-via", outside.URL, "--grace", "10ms", "--write-every", "10ms")
 	door := &guarded{T: t, base: g.base, doors: "http://" + elsewhere + "/"}
 	g.run("--log", nats, "--listen", elsewhere, "--door", "--state", filepath.Join(dir, "door"))
@@ -98,10 +99,70 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	}
 	g.closed.Store(false)
 	until(t, func() bool { return has("Edited just now.") && has("One of many.") })
+
+	g.write("robots.txt", "User-agent: *\nDisallow: /open/a.html\n")
+	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/look", new(any)))
+	if said := batch(door); strings.Contains(said, "Edited just now.") || !strings.Contains(said, "One of many.") {
+		t.Errorf("the scan that found a new rule is over, and the door delivers\n%s", said)
+	}
 	seen.Range(func(said, _ any) bool {
 		if strings.Contains(said.(string), secret) {
 			t.Error("a refused page was delivered")
 		}
 		return true
 	})
+}
+
+// Status asked of a notifier that writes, and of a door, says how far the log is, and whether bytes of pages are delivered; when NATS is
+// away, a person is needed. A door scans nothing.
+func TestStatusOfADoorElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	g := &guarded{T: t, root: filepath.Join(dir, "docroot"), base: "https://www.example.org/"}
+	g.write("index.html", "<p>Welcome.")
+	nats := startNATS(t)
+	here, door := filepath.Join(dir, "state"), filepath.Join(dir, "door")
+	listen := front.FreeAddress()
+	g.run("--log", nats.ClientURL(), "--listen", front.FreeAddress(), "--docroot", g.root, "--state", here, "--no-self-check", "--ask-rate", "0", "--trust-docroot")
+	g.run("--log", nats.ClientURL(), "--listen", listen, "--door", "--state", door)
+	status := func(state string, args ...string) (code int, said, wrong string) {
+		var out, errs bytes.Buffer
+		code = command.Main(t.Context(), notifier, append([]string{"status", "--base", g.base, "--state", state}, args...), nil, &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	until(t, func() bool { code, _ := get("http://" + listen + "/robots.rdf"); return code == http.StatusOK })
+	var head server.Status
+	must.OK(t, server.Ask(t.Context(), here, "GET", "/status", &head))
+	var code int
+	var said, wrong string
+	until(t, func() bool {
+		code, said, wrong = status(door)
+		return code == 0 && strings.Contains(said, "contents   all at "+head.Head.String())
+	})
+	for _, line := range []string{"pages      1,", "journal    at " + head.Head.String(), "door of parley-www-example-org-", ": has all that was told", "manifest   at " + head.Head.String(), "delivers   manifest and changes, stream, pages"} {
+		if !strings.Contains(said, line) {
+			t.Errorf("no %q in\n%s", line, said)
+		}
+	}
+	if code, said, wrong = status(here); code != 0 || !strings.Contains(said, "writer of parley-www-example-org-") {
+		t.Errorf("%d\n%s%s", code, said, wrong)
+	}
+	if err := server.Ask(t.Context(), door, "POST", "/look", new(any)); err == nil || !strings.Contains(err.Error(), "ask the notifier that writes its log") {
+		t.Errorf("a door has scanned: %v", err)
+	}
+
+	nats.Shutdown()
+	nats.WaitForShutdown()
+	until(t, func() bool {
+		code, said, wrong = status(door)
+		return code == 1 && strings.Contains(said, "contents   none are delivered: ")
+	})
+	if !strings.Contains(said, "NATS does not answer: ") || !strings.Contains(wrong, "stream parley-www-example-org-") || !strings.Contains(said, "journal    at "+head.Head.String()) {
+		t.Errorf("%s%s", said, wrong)
+	}
+	_, said, _ = status(door, "--json")
+	var says struct{ Log logHealth }
+	must.OK(t, json.Unmarshal([]byte(said), &says))
+	if says.Log.Role != "door" || says.Log.Here != head.Head || says.Log.Away == "" || says.Log.NoContents == "" {
+		t.Errorf("%+v", says.Log)
+	}
 }

@@ -100,7 +100,6 @@ func notifier() *command.Command {
 		Sub:      []*command.Command{status(), recheck(), purge()},
 		Help:     help,
 		Required: []string{"base"},
-		LogLevel: slog.LevelInfo,
 		File: command.File{Sites: command.Concurrent, Default: siteflags.ConfigFile, Foreign: siteflags.RdfgenOnly(),
 			Exclusive: func() []string { return append(d.site.Claims(), "--listen "+d.listen) }},
 		Groups: []command.Group{
@@ -136,8 +135,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 	if n := d.limits.MaxSubscribers; n > doors.MostSubscribers {
 		return command.Misusef("--max-subscribers %d: want at most %d", n, doors.MostSubscribers)
 	}
-	pullOnly, err := d.checkLog(env)
-	if err != nil {
+	if err := d.checkLog(env); err != nil {
 		return err
 	}
 	if err := d.site.CheckDocroot(); err != nil {
@@ -147,7 +145,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		return err
 	}
 	if d.log.door {
-		return unlessEnded(ctx, d.runDoor(ctx, env, pullOnly))
+		return unlessEnded(ctx, d.runDoor(ctx, env))
 	}
 	if err := d.site.Check(env.Log); err != nil {
 		return err
@@ -164,7 +162,7 @@ func (d *daemon) run(ctx context.Context, env *command.Env) (err error) {
 		return err
 	}
 	if d.log.servers != "" {
-		return unlessEnded(ctx, d.runWriter(ctx, env, pullOnly, tokens, adminTokens))
+		return unlessEnded(ctx, d.runWriter(ctx, env, tokens, adminTokens))
 	}
 	o := d.site.JournalOptions(env.Log)
 	o.Wait = journalWait
@@ -202,7 +200,7 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 	var log protocol.Log = journal
 	if w != nil {
 		log, snapshot.Told = w.log, w.log.Told
-		p.Outputs = append(p.Outputs, &publishedFiles{files: w.stream.Files(), snapshot: snapshot, over: ctx.Done()})
+		p.Outputs = append(p.Outputs, &publishedFiles{files: w.stream.Files(), snapshot: snapshot, over: ctx})
 	}
 	n := &doors.Notifier{Log: log, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready, Limits: d.limits, Logger: env.Log}
 	if d.welcome != (protocol.Welcome{}) {
@@ -254,6 +252,10 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 			"robots":  func(context.Context) (any, error) { return robotsOf(rules), nil },
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.TaskOptions()...), nil },
 		}}
+	if w != nil {
+		holder.Scanned = w.withdrawn
+		holder.Answers["log"] = func(ctx context.Context) (any, error) { return healthOf(ctx, "writer", d.site.Base, w.log), nil }
+	}
 
 	doors, adminListener, err := d.listeners()
 	if err != nil {

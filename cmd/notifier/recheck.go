@@ -22,6 +22,13 @@ func stateFlags(site *siteflags.Place) []command.Flag {
 	}
 }
 
+// onState completes a command that asks the notifiers of sites.
+func onState(c *command.Command) *command.Command {
+	c.Required, c.LogLevel = []string{"base"}, slog.LevelError
+	c.File = command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: []string{"*"}}
+	return c
+}
+
 // postToNotifier sends a command to the running notifier of a site.
 func postToNotifier(ctx context.Context, site *siteflags.Place, path string, out any) error {
 	if err := site.StatePath(); err != nil {
@@ -37,7 +44,7 @@ func postToNotifier(ctx context.Context, site *siteflags.Place, path string, out
 func recheck() *command.Command {
 	var site siteflags.Place
 	accept := false
-	return &command.Command{
+	return onState(&command.Command{
 		Name:    "recheck",
 		Summary: "check again which pages the web server serves to anybody",
 		Usage:   "--base URL [options]",
@@ -55,10 +62,7 @@ confirm that this is intended:
     notifier recheck --base https://www.example.org/ --accept-refusals
 
 Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
-		Required: []string{"base"},
-		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: []string{"*"}},
-		LogLevel: slog.LevelError,
-		Flags:    append(stateFlags(&site), command.Bind("accept-refusals", &accept, "confirm that many pages are refused, and announce them as deleted")),
+		Flags: append(stateFlags(&site), command.Bind("accept-refusals", &accept, "confirm that many pages are refused, and announce them as deleted")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			path := "/recheck"
 			if accept {
@@ -71,12 +75,12 @@ Exit codes: 0 started; 1 something failed; 2 wrong usage.`,
 			fmt.Fprintf(env.Stdout, "checking %d pages again; so far %d were public, and %d refused\n", s.Pages+s.Refused, s.Public, s.Refused)
 			return nil
 		},
-	}
+	})
 }
 
 func purge() *command.Command {
 	var site siteflags.Place
-	return &command.Command{
+	return onState(&command.Command{
 		Name:    "purge",
 		Summary: "discard everything stored of earlier content of a page",
 		Usage:   "--base URL PAGE [options]",
@@ -94,10 +98,7 @@ archive for an hour. What has been delivered cannot be recalled, as with any
 page of the Web.
 
 Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
-		Required: []string{"base"},
-		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: []string{"*"}},
-		LogLevel: slog.LevelError,
-		Flags:    stateFlags(&site),
+		Flags: stateFlags(&site),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var p forms.Purged
 			if err := postToNotifier(ctx, &site, "/purge?url="+url.QueryEscape(env.Args[0]), &p); err != nil {
@@ -106,5 +107,5 @@ Exit codes: 0 done; 1 something failed; 2 wrong usage.`,
 			fmt.Fprintln(env.Stdout, p)
 			return nil
 		},
-	}
+	})
 }

@@ -2,22 +2,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -26,20 +22,25 @@ import (
 
 // A replica is a copy of what another notifier tells of a site: its changes in a journal, and the files of its manifest.
 type replica struct {
+	role     string // standby or door
 	base     string
-	log      *jetlog.Log
-	snapshot *manifest.Snapshot
-	logger   *slog.Logger
+	contents *jetlog.Contents // nil: bytes of pages are not delivered
+
+	publisher *server.Publisher // of the journal and the snapshot; it publishes nothing
+	log       *jetlog.Log
+	snapshot  *manifest.Snapshot
+	logger    *slog.Logger
 
 	mu    sync.Mutex // guards files, and the directory of the parts
 	files *jetlog.Files
 }
 
-// newReplica returns the replica in a journal, with its manifest beside the state. Ahead says that the site was written here before.
-func newReplica(base, state string, j *server.Journal, stream *jetlog.Stream, ahead bool, log *slog.Logger) *replica {
-	r := &replica{base: base, files: stream.Files(), logger: log,
+// newReplica returns the replica in a journal, with its manifest beside the state. The site of a standby was, perhaps, written here before.
+func newReplica(role, base, state string, j *server.Journal, stream *jetlog.Stream, log *slog.Logger) *replica {
+	r := &replica{role: role, base: base, files: stream.Files(), logger: log,
 		snapshot: &manifest.Snapshot{Path: state + ".robots.rdf", Manifest: doors.Describe(base)}}
-	r.log = &jetlog.Log{Stream: stream, Journal: j, Items: r.items, Ahead: ahead, Logger: log}
+	r.publisher = &server.Publisher{Journal: j, Snapshot: r.snapshot}
+	r.log = &jetlog.Log{Stream: stream, Journal: j, Items: r.items, Ahead: role == "standby", Logger: log}
 	return r
 }
 
@@ -159,74 +160,77 @@ func (o offered) Read(ctx context.Context, after protocol.Cursor, max int) ([]pr
 	return changes, nil
 }
 
-// admin returns the handler of a replica's metrics and health.
-func (r *replica) admin(role string, n *doors.Notifier) http.Handler {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(&replicaMetrics{r, n})
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, req *http.Request) {
-		health := logHealth{Role: role, Here: r.log.Head()}
-		health.ask(req.Context(), r.log.Stream)
-		w.Header().Set("Content-Type", "application/json")
-		if health.Here.IsZero() {
-			w.WriteHeader(http.StatusServiceUnavailable)
+// health returns how far the copy is.
+func (r *replica) health(ctx context.Context) *logHealth {
+	h := healthOf(ctx, r.role, r.base, r.log)
+	if r.contents != nil {
+		var err error
+		if h.Contents, err = r.contents.Current(ctx); err != nil {
+			h.NoContents = err.Error()
 		}
-		json.NewEncoder(w).Encode(map[string]logHealth{"log": health})
-	})
-	return mux
+	}
+	return h
 }
 
-// logHealth is what /healthz says of a log in NATS.
+// logHealth is what /healthz and status say of a log in NATS.
 type logHealth struct {
-	Role string          `json:"role"`           // writer, standby or door
-	Here protocol.Cursor `json:"here"`           // what the doors here deliver
-	Told protocol.Cursor `json:"told,omitzero"`  // what the stream has
-	Away string          `json:"away,omitempty"` // why NATS does not answer; then the doors deliver what they have
+	Role   string          `json:"role"`           // writer, standby or door
+	Stream string          `json:"stream"`         // its name in NATS
+	Here   protocol.Cursor `json:"here"`           // what the doors here deliver
+	Told   protocol.Cursor `json:"told,omitzero"`  // what the stream has
+	Away   string          `json:"away,omitempty"` // why NATS does not answer; then the doors deliver what they have
+
+	// Of a copy that delivers pages: up to which change it has their contents, and why it delivers none.
+	Contents   protocol.Cursor `json:"contents,omitzero"`
+	NoContents string          `json:"no_contents,omitempty"`
 }
 
-// healthPatience is how long /healthz waits for NATS.
+// healthPatience is how long /healthz and status wait for NATS.
 const healthPatience = 2 * time.Second
 
-func (h *logHealth) ask(ctx context.Context, stream *jetlog.Stream) {
+// healthOf asks NATS how far a log is.
+func healthOf(ctx context.Context, role, base string, log *jetlog.Log) *logHealth {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
-	told, err := stream.Head(ctx)
-	if h.Told = told; err != nil {
+	told, err := log.Stream.Head(ctx)
+	h := &logHealth{Role: role, Stream: streamName(base), Here: log.Head(), Told: told}
+	if err != nil {
 		h.Away = err.Error()
 	}
+	return h
 }
 
-// replicaMetrics exports the counts of a replica's doors to Prometheus.
-type replicaMetrics struct {
-	r *replica
-	n *doors.Notifier
-}
-
-// Describe is empty: the metrics are not checked beforehand.
-func (m *replicaMetrics) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements [prometheus.Collector].
-func (m *replicaMetrics) Collect(ch chan<- prometheus.Metric) {
-	s := sender(ch)
-	s.send(prometheus.GaugeValue, "head_sequence", "Sequence number of the newest change.", float64(m.r.log.Head().Seq))
-	s.send(prometheus.GaugeValue, "manifest_sequence", "Sequence number of the last change in the published manifest.", float64(m.r.snapshot.Cursor().Seq))
-	s.doors(m.n.Stats())
+// facts returns what a person wants to know.
+func (h *logHealth) facts() []fact {
+	is := "has all that was told"
+	if h.Away != "" {
+		is = "NATS does not answer: " + h.Away
+	} else if h.Told.Epoch != h.Here.Epoch {
+		is = fmt.Sprintf("at %s, and NATS at %s", h.Here, h.Told)
+	} else if h.Told.Seq > h.Here.Seq {
+		is = fmt.Sprintf("%d changes behind %s", h.Told.Seq-h.Here.Seq, h.Told)
+	}
+	list := []fact{{"log", fmt.Sprintf("%s of %s: %s", h.Role, h.Stream, is)}}
+	if h.NoContents != "" {
+		list = append(list, fact{"contents", "none are delivered: " + h.NoContents})
+	} else if !h.Contents.IsZero() {
+		list = append(list, fact{"contents", fmt.Sprintf("all at %s", h.Contents)})
+	}
+	return list
 }
 
 // serveCopy serves what a replica has until ctx ends, something fails, or until returns, whose error it returns.
-func (d *daemon) serveCopy(ctx context.Context, role string, r *replica, pullOnly bool, until func(context.Context) error) error {
+func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.Context) error) error {
 	limits := d.limits
-	limits.PullOnly, limits.Hurry = pullOnly, d.site.Hurry
+	limits.PullOnly, limits.Hurry = !d.log.on.Stream, d.site.Hurry
 	n := &doors.Notifier{Log: offered{r.log}, Snapshot: r.snapshot, Base: d.site.Base, Limits: limits, Logger: r.logger}
 	if d.welcome != (protocol.Welcome{}) {
 		n.Welcome = &d.welcome
 	}
 	n.Clients.Proxies = d.proxies
-	var contents *jetlog.Contents
-	if d.log.pages {
-		contents = jetlog.NewContents(r.log, r.logger)
-		n.Content.Pages, n.Content.Item = contents, func(url string) (protocol.Item, bool, error) {
+	if d.log.on.Pages {
+		r.contents = jetlog.NewContents(r.log, r.logger)
+		n.Content.Pages, n.Content.Item = r.contents, func(url string) (protocol.Item, bool, error) {
 			e, ok, err := r.log.Journal.Get(url)
 			return e.Item, ok, err
 		}
@@ -238,20 +242,37 @@ func (d *daemon) serveCopy(ctx context.Context, role string, r *replica, pullOnl
 	ctx, own, wait := owning(ctx)
 	own("doors", func() error { return serve(ctx, listener, n, n.Close) })
 	if adminListener != nil {
-		own("admin", func() error { return serve(ctx, adminListener, r.admin(role, n), nil) })
+		own("admin", func() error {
+			return serve(ctx, adminListener, healthMux(&metrics{r.publisher, n, nil}, func(ctx context.Context) (bool, any) {
+				health := r.health(ctx)
+				return !health.Here.IsZero(), map[string]*logHealth{"log": health}
+			}), nil)
+		})
 	}
-	own("log", func() error { r.log.Follow(ctx); return nil })
-	if contents != nil {
-		own("contents", func() error { contents.Follow(ctx); return nil })
+	own("log", func() error { return r.log.Follow(ctx) })
+	if r.contents != nil {
+		own("contents", func() error { return r.contents.Follow(ctx) })
 	}
 	own("manifest", func() error { return r.keepManifest(ctx) })
-	own(role, func() error {
+	own("socket", func() error {
+		h := &server.Holder{State: d.site.State, Publisher: r.publisher, Log: r.logger,
+			Answers: map[string]func(context.Context) (any, error){
+				"log": func(ctx context.Context) (any, error) { return r.health(ctx), nil },
+				"forms": func(context.Context) (any, error) {
+					return forms.Status{On: d.log.on.String(), Forms: n.Stats().Forms}, nil
+				},
+				"tellers": func(context.Context) (any, error) { return tellersStatus{}, nil },
+				"does":    func(context.Context) (any, error) { return []string{}, nil },
+			}}
+		return h.Run(ctx)
+	})
+	own(r.role, func() error {
 		if err := until(ctx); err != nil {
 			return err
 		}
 		return errOver
 	})
-	r.logger.Info("notifier listens", "role", role, "address", listener.Addr().String(), "base", d.site.Base)
+	r.logger.Info("notifier listens", "role", r.role, "address", listener.Addr().String(), "base", d.site.Base)
 	if err := wait(); !errors.Is(err, errOver) {
 		return err
 	}

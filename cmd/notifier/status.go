@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
@@ -18,7 +18,7 @@ import (
 func status() *command.Command {
 	var site siteflags.Place
 	var asJSON bool
-	return &command.Command{
+	return onState(&command.Command{
 		Name:    "status",
 		Summary: "show the state of a site",
 		Usage:   "--base URL [options]",
@@ -28,10 +28,7 @@ It asks the process that uses the site's state, or reads the state if none is ru
     notifier status --base https://www.example.org/
 
 Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong usage.`,
-		Required: []string{"base"},
-		File:     command.File{Sites: command.Sequential, Default: siteflags.ConfigFile, Foreign: []string{"*"}},
-		LogLevel: slog.LevelError,
-		Flags:    append(stateFlags(&site), command.Bind("json", &asJSON, "print the status as JSON")),
+		Flags: append(stateFlags(&site), command.Bind("json", &asJSON, "print the status as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			if err := site.StatePath(); err != nil {
 				return err
@@ -43,17 +40,16 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 			var told tellersStatus
 			var forms *deliveryStatus
 			var robots siteflags.RobotsStatus
+			var log *logHealth
 			if running {
-				if err := server.Ask(ctx, site.State, "GET", "/robots", &robots); err != nil {
-					env.Log.Debug("the process that uses the state does not report on robots.txt", "err", err)
+				// An rdfgen that holds the state has no doors, a copy no robots.txt, and most sites have no log in NATS.
+				for what, out := range map[string]any{"robots": &robots, "forms": &forms, "log": &log} {
+					if err := server.Ask(ctx, site.State, "GET", "/"+what, out); err != nil {
+						env.Log.Debug("the process that uses the state does not report on "+what, "err", err)
+					}
 				}
 				if err := server.Ask(ctx, site.State, "GET", "/tellers", &told); err != nil {
 					return err
-				}
-				// An rdfgen that holds the state has no doors, and cannot answer this.
-				forms = &deliveryStatus{}
-				if err := server.Ask(ctx, site.State, "GET", "/forms", forms); err != nil {
-					forms = nil
 				}
 			}
 			if asJSON {
@@ -62,16 +58,15 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 					tellersStatus
 					siteflags.RobotsStatus
 					Forms *deliveryStatus `json:"forms,omitempty"`
-				}{s, told, robots, forms})
+					Log   *logHealth      `json:"log,omitempty"`
+				}{s, told, robots, forms, log})
 			} else {
-				printStatus(env, s, running)
+				printStatus(env, s, running, log)
 				if robots.Robots != "" {
 					printLine(env, "robots.txt", "%s", robots.Robots)
 				}
 				if forms != nil {
-					for _, f := range forms.facts() {
-						printLine(env, f.Name, "%s", f.Text)
-					}
+					printFacts(env, forms.facts())
 				}
 				printTellers(env, told)
 			}
@@ -82,9 +77,12 @@ Exit codes: 0 all is well; 1 something failed, or needs your attention; 2 wrong 
 			if forms != nil {
 				shown = forms.Evidence
 			}
+			if log != nil {
+				s.Error = cmp.Or(s.Error, log.Away, log.NoContents)
+			}
 			return siteflags.Attention(s, robots, shown)
 		},
-	}
+	})
 }
 
 func robotsOf(rules siteflags.Rules) (s siteflags.RobotsStatus) {
@@ -118,6 +116,12 @@ func printTellers(env *command.Env, t tellersStatus) {
 
 // A fact is a line about the site.
 type fact struct{ Name, Text string }
+
+func printFacts(env *command.Env, list []fact) {
+	for _, f := range list {
+		printLine(env, f.Name, "%s", f.Text)
+	}
+}
 
 // facts returns the forms in which changes are delivered, with their counts.
 func (s *deliveryStatus) facts() (list []fact) {
@@ -168,7 +172,7 @@ func trouble(what string, retry time.Time) string {
 	return fmt.Sprintf("; %s; next attempt in %s", what, command.FormatDuration(time.Until(retry).Round(time.Second)))
 }
 
-func printStatus(env *command.Env, s server.Status, running bool) {
+func printStatus(env *command.Env, s server.Status, running bool, log *logHealth) {
 	print := func(name, format string, args ...any) { printLine(env, name, format, args...) }
 	if running {
 		print("notifier", "running")
@@ -179,6 +183,13 @@ func printStatus(env *command.Env, s server.Status, running bool) {
 	print("journal", "at %s", s.Head)
 	if !running {
 		return
+	}
+	if log != nil {
+		printFacts(env, log.facts())
+		if log.Role != "writer" {
+			print("manifest", "at %s", s.Manifest)
+			return
+		}
 	}
 	if s.Looks == 0 {
 		print("scans", "the first is in progress")

@@ -42,6 +42,7 @@ type cluster struct {
 	urls    string // of the NATS servers
 	configs []string
 	nats    []*program
+	mounted bool // each NATS server has a disk of its own
 	members []*member
 	balance *balancer
 }
@@ -71,6 +72,7 @@ func newClusterOfDoors(t *testing.T) *cluster {
 		file := filepath.Join(c.dir, fmt.Sprint("nats", i, ".conf"))
 		config := fmt.Sprintf(natsConfig, i, listen[i], file+".log", file+".data", between[i], strings.Join(routes, ", "))
 		c.must(os.WriteFile(file, []byte(config+"accounts {"+accounts), 0o600))
+		c.mount(file + ".data")
 		c.configs, c.nats = append(c.configs, file), append(c.nats, nil)
 		c.startNATS(i)
 	}
@@ -115,6 +117,41 @@ func (c *cluster) startNATS(i int) {
 	go func() { p.cmd.Wait(); close(p.done) }()
 	c.nats[i] = p
 }
+
+// disk is the size of a NATS server's disk, in bytes.
+const disk = 64 << 20
+
+// mount gives a NATS server that does not run yet a disk of its own, if this test may do that.
+func (c *cluster) mount(dir string) {
+	c.must(os.Mkdir(dir, 0o755))
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprint("size=", disk), "parley-test", dir).CombinedOutput(); err != nil {
+		c.t.Logf("no disk will be full: %v: %s", err, out)
+		return
+	}
+	c.mounted = true
+	c.t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
+}
+
+func (c *cluster) ballast(i int) string { return filepath.Join(c.configs[i]+".data", "ballast") }
+
+// fill leaves no room on the disk of a NATS server, and returns false if that has no disk of its own.
+func (c *cluster) fill(i int) bool {
+	if !c.mounted {
+		return false
+	}
+	f, err := os.Create(c.ballast(i))
+	c.must(err)
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4<<10))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		c.t.Fatal(err)
+	}
+	return true
+}
+
+func (c *cluster) empty(i int) { c.must(os.Remove(c.ballast(i))) }
 
 // start starts a member, and waits until its doors answer.
 func (c *cluster) start(m *member) {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/content"
 )
@@ -49,36 +48,30 @@ func NewContents(l *Log, logger *slog.Logger) *Contents {
 
 // Follow keeps up with what is public, until ctx ends. What fails is logged and tried again.
 func (c *Contents) Follow(ctx context.Context) error {
-	for trouble := ""; ; {
-		if err := c.book.follow(ctx); ctx.Err() == nil && err.Error() != trouble {
-			trouble = err.Error()
-			c.Logger.Warn("the contents of pages cannot be followed, and are not delivered: trying again", "err", err)
-		}
-		if !pause.For(ctx, again) {
-			return ctx.Err()
-		}
-	}
+	return persist(ctx, c.Logger, "the contents of pages cannot be followed, and are not delivered", c.book.follow)
 }
 
-// current returns an error unless the book was as the stream at a moment not longer than cutOff ago.
-func (c *Contents) current(ctx context.Context) error {
+// Current returns up to which change of the log the contents are complete, or why none are delivered: NATS has not answered within
+// cutOff, or nobody may have any.
+func (c *Contents) Current(ctx context.Context) (protocol.Cursor, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	if time.Now().Before(c.until) {
-		return c.cut
+	if !time.Now().Before(c.until) {
+		late, cancel := context.WithTimeout(ctx, answer)
+		defer cancel()
+		c.until = time.Now().Add(cutOff)
+		if c.cut = c.book.ask(late); ctx.Err() != nil {
+			c.until = time.Time{} // the client has gone: this says nothing
+		} else if c.cut != nil {
+			c.until = time.Now().Add(again)
+		}
 	}
-	late, cancel := context.WithTimeout(ctx, answer)
-	defer cancel()
-	c.until = time.Now().Add(cutOff)
-	c.cut = c.book.ask(late)
-	switch {
-	case c.cut == nil:
-	case ctx.Err() != nil:
-		c.until = time.Time{} // the client has gone: this says nothing
-	default:
-		c.until = time.Now().Add(again)
+	c.book.mu.Lock()
+	defer c.book.mu.Unlock()
+	if c.cut == nil && c.book.at.Closed {
+		return c.book.at.Cursor, errors.New("the notifier that writes the log allows none")
 	}
-	return c.cut
+	return c.book.at.Cursor, c.cut
 }
 
 // open returns what the stream says of a page, if it is now what item says and anybody may have its bytes. The error wraps
@@ -88,14 +81,11 @@ func (c *Contents) open(ctx context.Context, item *protocol.Item) (shown, error)
 	if err != nil {
 		return shown{}, err
 	}
-	if err := c.current(ctx); err != nil {
+	if _, err := c.Current(ctx); err != nil {
 		return shown{}, errors.Join(content.ErrNoVersion, err)
 	}
 	is := c.book.page(idOf(item.URL))
-	c.book.mu.Lock()
-	closed := c.book.at.Closed
-	c.book.mu.Unlock()
-	if !ok || closed || item.Digest.IsZero() || e.Item.Digest != item.Digest || is.Digest != item.Digest || !time.Now().Before(is.Until) {
+	if !ok || item.Digest.IsZero() || e.Item.Digest != item.Digest || is.Digest != item.Digest || !time.Now().Before(is.Until) {
 		return shown{}, content.ErrNoVersion
 	}
 	return is, nil

@@ -35,6 +35,7 @@ type contentsSite struct {
 	until  map[string]time.Time // of pages for which it is not in an hour; the zero time of those that nobody may have
 	known  bool
 	closed bool
+	slow   chan struct{} // if not nil, each reading of a page waits for it
 }
 
 func newContentsSite(t testing.TB, servers int) *contentsSite {
@@ -51,6 +52,12 @@ func (c *contentsSite) log() *slog.Logger { return slog.New(slog.NewTextHandler(
 // sharer returns a new writer of the contents.
 func (c *contentsSite) sharer() *jetlog.Sharer {
 	pages := &versions.Store{Journal: c.journal, Open: func(_ context.Context, url string) (io.ReadCloser, error) {
+		c.mu.Lock()
+		slow := c.slow
+		c.mu.Unlock()
+		if slow != nil {
+			<-slow
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		text, ok := c.files[url]
@@ -379,4 +386,56 @@ func TestPurgeOfContents(t *testing.T) {
 	c.has(other, "other text")
 	c.must(s.Purge(t.Context(), other.URL))
 	c.soon(other, true)
+
+	c.append(c.journal, journal.Step{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: other.URL}}}) // by a rule
+	c.must(s.Purge(t.Context(), ""))
+	c.lacks(other)
+	began := time.Now()
+	if c.must(s.Purge(t.Context(), "")); time.Since(began) > jetlog.Forgotten/2 {
+		t.Errorf("nothing is to be withdrawn, and that takes %v", time.Since(began))
+	}
+}
+
+// While a writer stores the pages of a whole site, which may take hours, what has to go goes at once.
+func TestPurgeWhilePagesAreStored(t *testing.T) {
+	c := newContentsSite(t, 1)
+	first := c.share(c.sharer())
+	c.deliver()
+	item, gone := c.write("a.html", "what should never have been public"), c.write("b.html", "forbidden now")
+	c.soon(gone, true)
+	c.soon(item, true)
+	first.stop()
+	const more = 200
+	steps := []journal.Step{{Op: protocol.Delete, Entry: journal.Entry{Item: protocol.Item{URL: gone.URL}}}}
+	for i := range more {
+		path := fmt.Sprintf("page%03d.html", i)
+		c.files[urlOf(path)] = path
+		steps = append(steps, step(protocol.Create, path, path))
+	}
+	c.files[item.URL] = "" // it was edited
+	c.append(c.journal, steps...)
+
+	slow := make(chan struct{})
+	release := sync.OnceFunc(func() { close(slow) })
+	defer release()
+	c.set(func() { c.slow = slow })
+	next := c.sharer()
+	c.share(next)
+	slow <- struct{}{} // the first page is read
+	purged := make(chan error, 1)
+	go func() { purged <- next.Purge(t.Context(), item.URL) }()
+	stays := func() bool { return c.pages.Present(item) || c.pages.Present(gone) }
+	for read := 1; stays(); read++ {
+		if read == more {
+			t.Fatal("all pages are stored first")
+		}
+		slow <- struct{}{}
+		for end := time.Now().Add(50 * time.Millisecond); stays() && time.Now().Before(end); {
+		}
+	}
+	release()
+	c.must(<-purged)
+	c.lacks(item)
+	last := steps[more].Entry.Item
+	c.soon(&last, true)
 }

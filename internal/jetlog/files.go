@@ -151,69 +151,60 @@ func (f *Files) put(ctx context.Context, name string, r *os.File, is *jetstream.
 }
 
 // list returns the objects by name.
-func (f *Files) list(ctx context.Context) (map[string]*jetstream.ObjectInfo, error) {
+func (f *Files) list(ctx context.Context) (there map[string]*jetstream.ObjectInfo, err error) {
+	there = map[string]*jetstream.ObjectInfo{}
+	err = f.ask(ctx, "list the files of", func(ctx context.Context) error {
+		list, err := f.store.List(ctx)
+		for _, o := range list {
+			there[o.Name] = o
+		}
+		return err
+	})
+	delete(there, notes)
+	return there, err
+}
+
+// ask asks the store something. That an object is not there is no error.
+func (f *Files) ask(ctx context.Context, what string, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := f.open(ctx); err != nil {
-		return nil, err
+	err := f.open(ctx)
+	if err == nil {
+		err = do(ctx)
 	}
-	list, err := f.store.List(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return nil, f.stream.fail("list the files of", err)
+	if err == nil || errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
 	}
-	there := make(map[string]*jetstream.ObjectInfo, len(list))
-	for _, o := range list {
-		there[o.Name] = o
-	}
-	delete(there, notes)
-	return there, nil
+	return f.stream.fail(what, err)
 }
 
 // StoreNotes stores what the next writer needs to know, and no door.
 func (f *Files) StoreNotes(ctx context.Context, text []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	err := f.open(ctx)
-	if err == nil {
-		_, err = f.store.PutBytes(ctx, notes, text)
-	}
-	if err != nil {
-		return f.stream.fail("store the notes of", err)
-	}
-	return nil
+	return f.ask(ctx, "store the notes of", func(ctx context.Context) error {
+		_, err := f.store.PutBytes(ctx, notes, text)
+		return err
+	})
 }
 
 // Notes returns what the last writer has stored for the next one, nil if nothing.
-func (f *Files) Notes(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	err := f.open(ctx)
-	var text []byte
-	if err == nil {
+func (f *Files) Notes(ctx context.Context) (text []byte, err error) {
+	err = f.ask(ctx, "read the notes of", func(ctx context.Context) (err error) {
 		text, err = f.store.GetBytes(ctx, notes)
-	}
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, nil
-	} else if err != nil {
-		return nil, f.stream.fail("read the notes of", err)
-	}
-	return text, nil
+		return err
+	})
+	return text, err
 }
 
 // Version returns what changes whenever the files do; empty if there are none yet.
-func (f *Files) Version(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := f.open(ctx); err != nil {
-		return "", err
-	}
-	o, err := f.store.GetInfo(ctx, main)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return "", nil
-	} else if err != nil {
-		return "", f.stream.fail("ask about the files of", err)
-	}
-	return o.NUID, nil
+func (f *Files) Version(ctx context.Context) (version string, err error) {
+	err = f.ask(ctx, "ask about the files of", func(ctx context.Context) error {
+		o, err := f.store.GetInfo(ctx, main)
+		if err == nil {
+			version = o.NUID
+		}
+		return err
+	})
+	return version, err
 }
 
 // Fetch writes the manifest to a file, and what is missing to a directory. It returns the version of the manifest.

@@ -15,9 +15,6 @@ import (
 // LeaseTime is how long a lease lasts, by default, that is not renewed.
 const LeaseTime = 5 * time.Second
 
-// ErrLeaseLost is returned by [Lease.Keep] once another program has the lease.
-var ErrLeaseLost = errors.New("another notifier writes the log now")
-
 // A Lease decides which of several programs tries to write a stream. That only one can is not its business: the stream
 // refuses the second one. At most one goroutine uses it.
 type Lease struct {
@@ -63,7 +60,7 @@ func (l *Lease) create(ctx context.Context) (err error) {
 	return err
 }
 
-// Keep renews the lease until ctx ends, and then gives it back; or until another program has it: ErrLeaseLost. While NATS
+// Keep renews the lease until ctx ends, and then gives it back; or until another program has it: ErrFenced. While NATS
 // is away nobody can have it.
 func (l *Lease) Keep(ctx context.Context) error {
 	for pause.For(ctx, l.lasts/4) {
@@ -78,8 +75,8 @@ func (l *Lease) Keep(ctx context.Context) error {
 			if l.create(ctx) == nil {
 				continue // it had expired
 			}
-			if has, err := l.holder(ctx); err == nil && string(has.Value()) != l.name {
-				return fmt.Errorf("%w: %s", ErrLeaseLost, has.Value())
+			if has, err := l.kv.Get(ctx, leaseKey); err == nil && string(has.Value()) != l.name {
+				return fmt.Errorf("%w: %s", ErrFenced, has.Value())
 			} else if err == nil {
 				l.revision = has.Revision() // it was stored, and not acknowledged
 			}
@@ -89,11 +86,4 @@ func (l *Lease) Keep(ctx context.Context) error {
 	defer cancel()
 	l.kv.Delete(end, leaseKey, jetstream.LastRevision(l.revision)) // else it expires
 	return nil
-}
-
-// holder returns who has the lease.
-func (l *Lease) holder(ctx context.Context) (jetstream.KeyValueEntry, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return l.kv.Get(ctx, leaseKey)
 }

@@ -38,41 +38,58 @@ type Log struct {
 
 	Logger *slog.Logger
 
-	mu    sync.Mutex // guards the fields below
-	told  protocol.Cursor
-	floor protocol.Cursor // of the stream, when it was asked last
-	wake  chan struct{}   // closed and replaced when told changes
+	watched // guards the fields below
+	told    protocol.Cursor
+	floor   protocol.Cursor // of the stream, when it was asked last
 }
 
 var _ protocol.Log = (*Log)(nil)
 
-// current returns what was told, and a channel that is closed when that changes.
-func (l *Log) current() (protocol.Cursor, <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wake == nil {
-		l.wake = make(chan struct{})
-	}
-	return l.told, l.wake
+// A watched guards what changes, for goroutines that wait for that.
+type watched struct {
+	mu   sync.Mutex
+	news chan struct{} // closed at the next change; nil if nobody waits
 }
 
-func (l *Log) reached(at protocol.Cursor) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.told == at {
-		return
+// change changes what is guarded.
+func (w *watched) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+	if w.news != nil {
+		close(w.news)
+		w.news = nil
 	}
-	l.told = at
-	if l.wake != nil {
-		close(l.wake)
-	}
-	l.wake = make(chan struct{})
 }
+
+// await waits until what is guarded is as it should be. It returns the error of ctx if that ends first.
+func (w *watched) await(ctx context.Context, is func() bool) error {
+	for {
+		w.mu.Lock()
+		done := is()
+		if w.news == nil {
+			w.news = make(chan struct{})
+		}
+		news := w.news
+		w.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *Log) reached(at protocol.Cursor) { l.change(func() { l.told = at }) }
 
 // Head implements [protocol.Log].
 func (l *Log) Head() protocol.Cursor {
-	told, _ := l.current()
-	return told
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
 }
 
 // Floor implements [protocol.Log]. It is the zero Cursor as long as Head is. Changes that only the stream has are read from there.
@@ -92,12 +109,12 @@ func (l *Log) Floor() protocol.Cursor {
 
 // Read implements [protocol.Log].
 func (l *Log) Read(ctx context.Context, after protocol.Cursor, max int) ([]protocol.Change, error) {
-	told, _ := l.current()
+	told := l.Head()
 	if !after.IsZero() && (after.Epoch != told.Epoch || after.Seq > told.Seq) {
 		if err := l.catchUp(ctx, after); err != nil {
 			return nil, err
 		}
-		told, _ = l.current()
+		told = l.Head()
 	}
 	changes, err := l.Journal.Read(ctx, after, max)
 	if errors.Is(err, protocol.ErrTooOld) && after.Epoch == told.Epoch {
@@ -129,37 +146,16 @@ func (l *Log) catchUp(ctx context.Context, after protocol.Cursor) error {
 func (l *Log) Told(ctx context.Context, at protocol.Cursor) error {
 	late, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		told, wake := l.current()
-		if told.Epoch == at.Epoch && told.Seq >= at.Seq {
-			return nil
-		}
-		select {
-		case <-wake:
-		case <-late.Done():
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("wait for %v: %w: the log here is at %v", at, protocol.ErrAway, told)
-		}
+	err := l.await(late, func() bool { return l.told.Epoch == at.Epoch && l.told.Seq >= at.Seq })
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("wait for %v: %w: the log here is at %v", at, protocol.ErrAway, l.Head())
 	}
+	return err
 }
 
 // Wait implements [protocol.Log].
 func (l *Log) Wait(ctx context.Context, after protocol.Cursor) error {
-	for {
-		told, wake := l.current()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !told.IsZero() && after != told {
-			return nil
-		}
-		select {
-		case <-wake:
-		case <-ctx.Done():
-		}
-	}
+	return l.await(ctx, func() bool { return !l.told.IsZero() && after != l.told })
 }
 
 // Tell tells the changes of the journal, which its Publisher appends, until ctx ends, another writer goes on (ErrFenced), or the
@@ -237,14 +233,22 @@ func (l *Log) Follow(ctx context.Context) error {
 	if !l.Ahead {
 		l.reached(l.Journal.Head())
 	}
-	for trouble := ""; ; {
-		err := l.follow(ctx)
-		if ctx.Err() != nil {
+	return persist(ctx, l.Logger, "the log of the site cannot be followed", l.follow)
+}
+
+// persist does something again and again until ctx ends, or another writer goes on (ErrFenced). It logs, if there is a logger, each
+// other reason why that failed.
+func persist(ctx context.Context, log *slog.Logger, trouble string, do func(context.Context) error) error {
+	for last := ""; ; {
+		err := do(ctx)
+		switch {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if err != nil && err.Error() != trouble && l.Logger != nil {
-			trouble = err.Error()
-			l.Logger.Warn("the log of the site cannot be followed: trying again", "at", l.Head().String(), "err", err)
+		case errors.Is(err, ErrFenced):
+			return err
+		case err != nil && err.Error() != last && log != nil:
+			last = err.Error()
+			log.Warn(trouble+": trying again", "err", err)
 		}
 		if !pause.For(ctx, again) {
 			return ctx.Err()
@@ -313,20 +317,12 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 			return err
 		}
 		for n := 1; m != nil; n++ {
-			meta, err := m.Metadata()
+			epoch, change, ok, err := changeOf(m)
 			if err != nil {
 				return err
 			}
-			p, err := placeOf(meta.Sequence.Stream, m.Headers(), m.Data())
-			if err != nil {
-				return err
-			}
-			if p.cursor.Epoch != at.Epoch {
+			if epoch != at.Epoch {
 				return nil
-			}
-			change, ok, err := p.change()
-			if err != nil {
-				return err
 			}
 			if ok {
 				batch = append(batch, change)

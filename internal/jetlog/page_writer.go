@@ -5,14 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A pageWriter stores contents in batches. One goroutine uses it.
@@ -23,6 +20,8 @@ type pageWriter struct {
 	batch []*nats.Msg // to be stored at once
 	bytes int
 	pages map[pageID]shown // what the batch says
+
+	withdrew time.Time // when something that may have been withdrawn was stored last
 }
 
 // Bounds of a page, of its parts, and of a batch.
@@ -92,22 +91,20 @@ func (w *pageWriter) flush(ctx context.Context, at mark) error {
 	list := append(w.batch, &nats.Msg{Subject: name, Data: text, Header: nats.Header{}})
 	list[0].Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.fence, 10))
 	list[0].Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, name)
-	number, err := b.stream.publish(ctx, list)
-	for err != nil {
-		if !pause.For(ctx, again) {
-			return b.stream.fail("append to", errors.Join(err, ctx.Err()))
+	number, err := b.stream.store(ctx, list, func() (number uint64, ours, free bool, err error) {
+		is, last, err := w.last(ctx, name)
+		return last, is.Word == at.Word, last == w.fence, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, is := range w.pages {
+		if is.Digest.IsZero() {
+			w.withdrew = time.Now()
 		}
-		is, last, lerr := w.last(ctx, name)
-		switch {
-		case lerr != nil:
-			continue
-		case is.Word == at.Word:
-			number, err = last, nil
-		case last != w.fence:
-			return b.stream.fail("append to", fmt.Errorf("%w: %w", ErrFenced, err))
-		default:
-			number, err = b.stream.publish(ctx, list)
-		}
+	}
+	if at.Closed {
+		w.withdrew = time.Now()
 	}
 	b.enter(w.pages)
 	b.change(func() { b.at, b.fence = at, number })

@@ -3,7 +3,6 @@ package jetlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -45,21 +44,19 @@ type Sharer struct {
 
 // shareRequests are what a Sharer is to do beside what the journal says.
 type shareRequests struct {
-	mu      sync.Mutex // guards the fields below
-	changed map[string]bool
-	purges  map[string]chan struct{} // by page; closed when the stream has nothing of it
-	wake    context.CancelFunc
+	mu        sync.Mutex // guards the fields below
+	changed   map[string]bool
+	purges    map[string]chan struct{} // by page; closed when the stream has nothing of it
+	forgotten time.Time                // of what was withdrawn before the last of them: no door delivers that any more
+	wake      context.CancelFunc
 }
 
 // add adds a page that has changed, or is to be purged: then it returns what is closed when that is done.
 func (r *shareRequests) add(page string, purge bool) (gone chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.changed == nil {
-		r.changed = map[string]bool{}
-	}
 	if r.purges == nil {
-		r.purges = map[string]chan struct{}{}
+		r.changed, r.purges = map[string]bool{}, map[string]chan struct{}{}
 	}
 	r.changed[page] = true
 	if gone = r.purges[page]; purge && gone == nil {
@@ -72,18 +69,27 @@ func (r *shareRequests) add(page string, purge bool) (gone chan struct{}) {
 	return gone
 }
 
-// take returns the requests. Those to purge stay until they are done.
-func (r *shareRequests) take() (changed map[string]bool, purges map[string]chan struct{}) {
+// take returns the pages that have changed, once.
+func (r *shareRequests) take() map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed, purges = r.changed, maps.Clone(r.purges)
-	r.changed = nil
-	return changed, purges
+	changed := map[string]bool{}
+	maps.Copy(changed, r.changed)
+	clear(r.changed)
+	return changed
 }
 
-func (r *shareRequests) done(purges map[string]chan struct{}) {
+// purging returns the pages that are to be purged, until that is done.
+func (r *shareRequests) purging() map[string]chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return maps.Clone(r.purges)
+}
+
+func (r *shareRequests) done(purges map[string]chan struct{}, withdrew time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgotten = withdrew.Add(Forgotten)
 	for page, gone := range purges {
 		close(gone)
 		delete(r.purges, page)
@@ -105,17 +111,21 @@ func (r *shareRequests) wait(ctx context.Context, wait func(context.Context) err
 // Changed says that what is known of a page may have changed.
 func (s *Sharer) Changed(page string) { s.requests.add(page, false) }
 
-// Purge removes the bytes of a page from the stream, and returns when no door delivers them any more. If they are still the page's,
-// and public, they are stored again.
+// Purge removes the bytes of a page from the stream, and of all pages that the journal does not have any more; only of those if the
+// page is empty. It returns when no door delivers them, nor anything that was withdrawn before. If they are still the page's, and public,
+// they are stored again.
 func (s *Sharer) Purge(ctx context.Context, page string) error {
 	gone := s.requests.add(page, true)
 	late, cancel := context.WithTimeout(ctx, purgePatience)
 	defer cancel()
 	select {
 	case <-gone:
-		return pause.Sleep(ctx, Forgotten)
+		s.requests.mu.Lock()
+		left := time.Until(s.requests.forgotten)
+		s.requests.mu.Unlock()
+		return pause.Sleep(ctx, left)
 	case <-late.Done():
-		return fmt.Errorf("NATS does not answer: %s is withdrawn from all doors as soon as it does", page)
+		return errors.New("NATS does not answer: what is withdrawn is withdrawn from all doors as soon as it does")
 	}
 }
 
@@ -124,30 +134,16 @@ const purgePatience = 20 * time.Second
 
 // Run stores what is public, as it changes, until ctx ends, or another writer goes on (ErrFenced).
 func (s *Sharer) Run(ctx context.Context) error {
-	for trouble := ""; ; {
-		err := s.run(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, ErrFenced):
-			return err
-		case s.Pages == nil && errors.Is(err, jetstream.ErrStreamNotFound):
-			<-ctx.Done() // no contents were ever shared
-			return ctx.Err()
-		case err.Error() != trouble:
-			trouble = err.Error()
-			s.Logger.Warn("the contents of pages cannot be stored in NATS: trying again", "err", err)
-		}
-		if !pause.For(ctx, again) {
-			return ctx.Err()
-		}
-	}
+	return persist(ctx, s.Logger, "the contents of pages cannot be stored in NATS", s.run)
 }
 
 func (s *Sharer) run(ctx context.Context) error {
 	b := s.Stream.book()
 	b.stream.options.Reader = s.Pages == nil
-	if _, err := b.stream.open(ctx); err != nil {
+	if _, err := b.stream.open(ctx); s.Pages == nil && errors.Is(err, jetstream.ErrStreamNotFound) {
+		<-ctx.Done() // no contents were ever shared
+		return ctx.Err()
+	} else if err != nil {
 		return b.stream.fail("open", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -160,7 +156,7 @@ func (s *Sharer) run(ctx context.Context) error {
 		err = b.ask(ctx)
 	}
 	b.mu.Lock()
-	s.out, s.held, s.walked = &pageWriter{book: b, fence: b.fence, told: b.at, pages: map[pageID]shown{}}, map[string]bool{}, time.Time{}
+	s.out, s.held, s.walked = &pageWriter{book: b, fence: b.fence, told: b.at, pages: map[pageID]shown{}, withdrew: time.Now()}, map[string]bool{}, time.Time{}
 	b.mu.Unlock()
 	for err == nil {
 		var more bool
@@ -175,24 +171,16 @@ func (s *Sharer) run(ctx context.Context) error {
 
 // step stores some of what has changed, and reports whether there is more.
 func (s *Sharer) step(ctx context.Context) (more bool, err error) {
-	pages, purges := s.requests.take()
-	for page := range purges {
-		if err := s.out.withdraw(ctx, idOf(page)); err != nil {
-			return false, err
-		}
+	pages, at := s.requests.take(), s.out.told
+	if at.Closed = s.Pages == nil || s.Closed(); at.Closed != s.out.told.Closed {
+		err = s.out.flush(ctx, at)
 	}
-	at := s.out.told
-	if at.Closed = s.Pages == nil || s.Closed(); len(purges) > 0 || at.Closed != s.out.told.Closed {
-		if err := s.out.flush(ctx, at); err != nil {
-			return false, err
-		}
+	if err == nil {
+		err = s.obey(ctx)
 	}
-	if s.requests.done(purges); at.Closed {
+	if at.Closed || err != nil {
 		s.walked = time.Time{}
-		return false, ctx.Err()
-	}
-	if pages == nil {
-		pages = map[string]bool{}
+		return false, errors.Join(err, ctx.Err())
 	}
 	changes, err := s.Journal.Read(ctx, at.Cursor, protocol.MaxBatch)
 	anew := at.Cursor.IsZero() || errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)
@@ -213,7 +201,7 @@ func (s *Sharer) step(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	for _, page := range slices.Sorted(maps.Keys(pages)) {
-		if _, err := s.judge(ctx, page); err != nil {
+		if err := s.judge(ctx, page); err != nil {
 			return false, err
 		}
 	}
@@ -221,6 +209,27 @@ func (s *Sharer) step(ctx context.Context) (more bool, err error) {
 		err = s.out.flush(ctx, at)
 	}
 	return len(changes) > 0, errors.Join(err, ctx.Err())
+}
+
+// obey does at once, before anything else is stored, what [Sharer.Purge] is to do.
+func (s *Sharer) obey(ctx context.Context) error {
+	purges := s.requests.purging()
+	if len(purges) == 0 {
+		return nil
+	}
+	err := s.out.flush(ctx, s.out.told) // then the book has what is in the batch
+	for page := range purges {
+		err = errors.Join(err, s.out.withdraw(ctx, idOf(page)))
+	}
+	if err == nil && s.out.told.Cursor == s.Journal.Head() {
+		err = s.out.flush(ctx, s.out.told)
+	} else if err == nil {
+		err = s.sweep(ctx)
+	}
+	if err == nil {
+		s.requests.done(purges, s.out.withdrew)
+	}
+	return err
 }
 
 // missing adds the pages whose files have vanished, or come back, which is no change yet.
@@ -248,35 +257,50 @@ func (s *Sharer) missing(pages map[string]bool) error {
 	return nil
 }
 
+// sweep withdraws the pages that the journal does not have any more, and stores the batch.
+func (s *Sharer) sweep(ctx context.Context) error {
+	here := map[pageID]bool{}
+	err := s.each(func(page string) error { here[idOf(page)] = true; return ctx.Err() })
+	var left []pageID
+	s.out.book.mu.Lock()
+	for id := range s.out.book.pages {
+		if !here[id] {
+			left = append(left, id)
+		}
+	}
+	s.out.book.mu.Unlock()
+	for i := 0; i < len(left) && err == nil; i++ {
+		err = s.out.withdraw(ctx, left[i])
+	}
+	if err == nil {
+		err = s.out.flush(ctx, s.out.told)
+	}
+	return err
+}
+
 // walk compares all pages with the stream.
 func (s *Sharer) walk(ctx context.Context) error {
-	s.out.book.mu.Lock()
-	left := maps.Clone(s.out.book.pages)
-	s.out.book.mu.Unlock()
-	for after := ""; ; {
-		pages, err := s.pagesAfter(after)
-		if err != nil {
-			return err
-		}
-		for _, page := range pages {
-			id, err := s.judge(ctx, page)
-			if err != nil {
-				return err
-			}
-			delete(left, id)
-		}
-		if len(pages) == 0 {
-			break
-		}
-		after = pages[len(pages)-1]
-	}
-	for id := range left {
-		if err := s.out.withdraw(ctx, id); err != nil {
-			return err
-		}
+	err := s.sweep(ctx) // first: storing what is missing may take long
+	if err == nil {
+		err = s.each(func(page string) error { return s.judge(ctx, page) })
 	}
 	s.walked = time.Now()
-	return nil
+	return err
+}
+
+// each calls f with the site's pages, in their order, until it fails.
+func (s *Sharer) each(f func(page string) error) error {
+	for after := ""; ; {
+		pages, err := s.pagesAfter(after)
+		if err != nil || len(pages) == 0 {
+			return err
+		}
+		for _, after = range pages {
+			if err := f(after); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // pagesAfter returns some of the site's pages, in their order.
@@ -298,47 +322,50 @@ func (s *Sharer) pagesAfter(after string) (pages []string, err error) {
 }
 
 // judge adds to the batch what the stream does not say yet of a page.
-func (s *Sharer) judge(ctx context.Context, url string) (pageID, error) {
+func (s *Sharer) judge(ctx context.Context, url string) error {
+	if err := s.obey(ctx); err != nil {
+		return err
+	}
 	id := idOf(url)
 	is := s.out.book.page(id)
 	e, ok, err := s.Journal.Get(url)
 	if err != nil {
-		return id, err
+		return err
 	}
 	item := &e.Item
 	if !ok || !e.Held.IsZero() || item.Digest.IsZero() {
-		return id, s.out.withdraw(ctx, id)
+		return s.out.withdraw(ctx, id)
 	}
 	now := time.Now()
 	if is.Digest == item.Digest {
 		until, known := s.Until(url, item.Digest)
 		switch {
 		case !known, until.After(now) && is.Until.Sub(now) > until.Sub(now)*3/4:
-			return id, nil
+			return nil
 		case until.After(now):
 			is.Until = until
-			return id, s.out.show(ctx, id, is)
+			return s.out.show(ctx, id, is)
 		}
-		return id, s.out.withdraw(ctx, id)
+		return s.out.withdraw(ctx, id)
 	}
 	page, err := s.Pages.Page(ctx, item, mostPage) // it may wait for the web server
 	until, _ := s.Until(url, item.Digest)
 	switch {
 	case ctx.Err() != nil:
-		return id, ctx.Err()
+		return ctx.Err()
 	case errors.Is(err, content.ErrNoVersion), err == nil && !until.After(now):
-		return id, s.out.withdraw(ctx, id)
+		return s.out.withdraw(ctx, id)
 	case err != nil:
-		return id, err
+		return err
 	}
 	parts := (len(page) + partBytes - 1) / partBytes
 	for part := range parts {
 		if err := s.out.add(ctx, s.out.book.bodySubject(id, part), page[part*partBytes:min(len(page), (part+1)*partBytes)], 0); err != nil {
-			return id, err
+			return err
 		}
 	}
 	if err := s.out.empty(ctx, id, parts, is.Parts); err != nil {
-		return id, err
+		return err
 	}
-	return id, s.out.show(ctx, id, shown{Digest: item.Digest, Until: until, Parts: parts})
+	return s.out.show(ctx, id, shown{Digest: item.Digest, Until: until, Parts: parts})
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -65,52 +64,15 @@ type book struct {
 	stream *Stream // of the contents
 	name   string  // of this copy, in its questions
 
-	mu    sync.Mutex // guards the fields below
-	pages map[pageID]shown
-	at    mark
-	fence uint64 // the message of at: the book has all up to there
-	word  string // the last word of this copy that has come back
-	stuck bool   // words do not come back: another consumer may help
-	news  chan struct{}
+	watched // guards the fields below
+	pages   map[pageID]shown
+	at      mark
+	fence   uint64 // the message of at: the book has all up to there
+	word    string // the last word of this copy that has come back
+	stuck   bool   // words do not come back: another consumer may help
 }
 
 func (s *Stream) book() *book { return &book{stream: s.contents(), name: rand.Text()} }
-
-// changing returns a channel that is closed when the book changes. Its lock must be held.
-func (b *book) changing() <-chan struct{} {
-	if b.news == nil {
-		b.news = make(chan struct{})
-	}
-	return b.news
-}
-
-// change changes the book.
-func (b *book) change(f func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f()
-	if b.news != nil {
-		close(b.news)
-		b.news = nil
-	}
-}
-
-// await waits until the book is as it should be. It returns the error of ctx if that ends first.
-func (b *book) await(ctx context.Context, is func() bool) error {
-	for {
-		b.mu.Lock()
-		done, news := is(), b.changing()
-		b.mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
 
 // follow copies the stream, from its beginning, until ctx ends or something fails.
 func (b *book) follow(ctx context.Context) error {

@@ -31,7 +31,8 @@ import (
 // ErrUnsafe is wrapped by the error for a stream, or servers, that may lose what they have acknowledged.
 var ErrUnsafe = errors.New("NATS may lose changes that it has acknowledged")
 
-// ErrFenced is returned by [Log.Tell] when another writer has gone on with the stream: this one can tell nothing any more.
+// ErrFenced is returned by [Log.Tell] when another writer has gone on with the stream, so that this one can tell nothing any more,
+// and by [Lease.Keep] once another program has the lease.
 var ErrFenced = errors.New("another writer has gone on with the log")
 
 // Headers of the messages.
@@ -177,13 +178,17 @@ func (p *place) head() protocol.Cursor {
 	return p.at(p.number)
 }
 
-// change returns the change of a message, and false where the epoch begins.
-func (p *place) change() (protocol.Change, bool, error) {
-	if p.number == p.message {
-		return protocol.Change{}, false, nil
+// changeOf returns the epoch and the change of a message, and false where the epoch begins.
+func changeOf(m jetstream.Msg) (epoch string, c protocol.Change, ok bool, err error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return epoch, c, false, err
 	}
-	c, err := journal.ParseChange(p.head().Seq, p.data)
-	return c, err == nil, err
+	p, err := placeOf(meta.Sequence.Stream, m.Headers(), m.Data())
+	if ok = err == nil && p.number != p.message; ok {
+		c, err = journal.ParseChange(p.head().Seq, p.data)
+	}
+	return p.cursor.Epoch, c, ok, err
 }
 
 func placeOf(number uint64, h nats.Header, data []byte) (place, error) {
@@ -284,15 +289,7 @@ func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) (cha
 		return nil, away(err)
 	}
 	for m := range batch.Messages() {
-		meta, err := m.Metadata()
-		if err != nil {
-			return nil, away(err)
-		}
-		p, err := placeOf(meta.Sequence.Stream, m.Headers(), m.Data())
-		if err != nil {
-			return nil, err
-		}
-		change, ok, err := p.change()
+		_, change, ok, err := changeOf(m)
 		if err != nil {
 			return nil, err
 		}
@@ -335,45 +332,44 @@ func (w *writer) tell(ctx context.Context, changes []protocol.Change) error {
 // wraps ErrFenced if somebody else has stored something there.
 func (w *writer) append(ctx context.Context, o origin, records [][]byte) error {
 	want := w.last.number + uint64(len(records))
-	for {
-		err := w.publish(ctx, o, records)
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		is, lerr := w.s.last(ctx)
-		switch {
-		case lerr != nil:
-		case is.writer == w.name && is.number == want:
-			err = nil
-		case is.number != w.last.number:
-			return w.s.fail("append to", fmt.Errorf("%w: it is at message %d, and not at %d", ErrFenced, is.number, w.last.number))
-		}
-		if err == nil {
-			break
-		}
-		if !pause.For(ctx, again) {
-			return w.s.fail("append to", err)
-		}
-	}
-	w.last = place{origin: o, number: want, writer: w.name, data: records[len(records)-1]}
-	return nil
-}
-
-// publish stores one batch of records.
-func (w *writer) publish(ctx context.Context, o origin, records [][]byte) error {
 	list := make([]*nats.Msg, len(records))
 	for i, data := range records {
 		list[i] = &nats.Msg{Subject: w.s.name, Data: data, Header: nats.Header{originHeader: {o.String()}, writerHeader: {w.name}}}
 	}
 	list[0].Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(w.last.number, 10))
-	number, err := w.s.publish(ctx, list)
-	if want := w.last.number + uint64(len(records)); err == nil && number != want {
-		err = fmt.Errorf("stored as message %d, and not as %d", number, want)
+	_, err := w.s.store(ctx, list, func() (number uint64, ours, free bool, err error) {
+		is, err := w.s.last(ctx)
+		return is.number, is.writer == w.name && is.number == want, is.number == w.last.number, err
+	})
+	if err == nil {
+		w.last = place{origin: o, number: want, writer: w.name, data: records[len(records)-1]}
 	}
 	return err
+}
+
+// store stores messages as one batch, and returns the number of the last. It tries until it knows that they are stored, or until ctx
+// ends. Ask returns the number of the last message of their kind, whether it is one of theirs, and whether it is still the one before
+// them. The error wraps ErrFenced if it is neither.
+func (s *Stream) store(ctx context.Context, list []*nats.Msg, ask func() (number uint64, ours, free bool, err error)) (uint64, error) {
+	for {
+		number, err := s.publish(ctx, list)
+		if err == nil {
+			return number, nil
+		}
+		last, ours, free, aerr := ask()
+		switch {
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case aerr != nil:
+		case ours:
+			return last, nil
+		case !free:
+			return 0, s.fail("append to", fmt.Errorf("%w: at message %d: %w", ErrFenced, last, err))
+		}
+		if !pause.For(ctx, again) {
+			return 0, s.fail("append to", errors.Join(err, ctx.Err()))
+		}
+	}
 }
 
 // publish sends messages as one batch, whose last message is acknowledged for all. It returns the number of that.
