@@ -32,7 +32,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_610,
 	"exported names":      2_391,
 	"public names":        528,
-	"tokens":              881_780,
+	"tokens":              881_890,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
