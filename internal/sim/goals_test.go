@@ -195,7 +195,7 @@ func TestRatesLearnedFromScratch(t *testing.T) {
 func TestManifestsReachTheirBound(t *testing.T) {
 	long(t)
 	for _, web := range []sim.Web{gamma, lognormal} {
-		w := world(web, 1500, 20).All(sim.Site{Manifest: true})
+		w := world(web, 900, 12).All(sim.Site{Manifest: true})
 		for _, b := range []float64{.05, .1, .2} {
 			bound := sim.ManifestBound(w, sim.Costs{}, b).Fresh
 			run := sim.Run{World: w, Policy: sim.MustPolicy("freshness-known"), Budget: b, Days: 130, From: 30, Seed: 1}
@@ -241,7 +241,7 @@ func TestPagesWaitForPolledManifest(t *testing.T) {
 // omit, make up or list too late, in webs of all kinds, with no prior knowledge of either.
 func TestManifestsNeverHurt(t *testing.T) {
 	long(t)
-	for seed := range uint64(8) {
+	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		web := sim.Webs()[rng.IntN(6)]
 		web.Pages, web.Sites, web.Seed = 150+rng.IntN(250), 1+rng.IntN(20), seed+1
@@ -271,7 +271,7 @@ func TestManifestsNeverHurt(t *testing.T) {
 func TestAgainstTheThesis(t *testing.T) {
 	long(t)
 	for _, web := range []sim.Web{gamma, lognormal, power} {
-		silent := world(web, 10_000, 100)
+		silent := world(web, 5000, 50)
 		thesis := 0.
 		for _, r := range sim.Paper(silent, .1) {
 			if r.Policy == "thesis profit, 1 d apart" {
