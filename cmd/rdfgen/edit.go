@@ -19,11 +19,12 @@ import (
 type edit struct {
 	path, was, now string
 	info           fs.FileInfo // nil if the file does not exist
-	nginx          bool        // it is nginx's
+	web            bool        // it is the web server's
 }
 
-func hasNginx(edits []edit) bool {
-	return slices.ContainsFunc(edits, func(e edit) bool { return e.nginx })
+// ofServer reports whether one is of the web server's configuration.
+func ofServer(edits []edit) bool {
+	return slices.ContainsFunc(edits, func(e edit) bool { return e.web })
 }
 
 // editOf returns an edit that changes nothing yet.
@@ -90,8 +91,8 @@ func (e *edit) replace(text string) error {
 	return atomicfile.Write(e.path, text, 0o644)
 }
 
-// write writes the files once nginx accepts them. The file with the locations comes before the line that includes it, and is
-// removed after it, so that nginx can start at every moment.
+// write writes the files if the web server accepts them. The file with what is forwarded comes before the line that includes it, and is
+// removed after it, so that the web server can start at every moment. nginx is asked before, the others after.
 func (s *setup) write(ctx context.Context, edits []edit) error {
 	if err := s.test(ctx, edits); err != nil {
 		return fmt.Errorf("nothing was written: %w", err)
@@ -101,35 +102,64 @@ func (s *setup) write(ctx context.Context, edits []edit) error {
 			return fmt.Errorf("%s has been changed meanwhile: run setup again", e.path)
 		}
 	}
-	for i, e := range edits {
-		err := e.replace(e.now)
-		if err == nil {
+	var err error
+	for i := 0; err == nil && i < len(edits); i++ {
+		err = edits[i].replace(edits[i].now)
+	}
+	if err == nil && ofServer(edits) {
+		err = s.accepted(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	for _, e := range slices.Backward(edits) {
+		if now, err := editOf(e.path); err == nil && now.was == e.was {
 			continue
 		}
-		for _, e := range slices.Backward(edits[:i+1]) {
-			if now, err := editOf(e.path); err == nil && now.was == e.was {
-				continue
-			}
-			if back := e.replace(e.was); back != nil {
-				return fmt.Errorf("%w; and %s could not be restored: %w", err, e.path, back)
-			}
+		if back := e.replace(e.was); back != nil {
+			return fmt.Errorf("%w; and %s could not be restored: %w", err, e.path, back)
 		}
-		return fmt.Errorf("all files are as before: %w", err)
+	}
+	return fmt.Errorf("all files are as before: %w", err)
+}
+
+// accepted asks Apache or Caddy, if the program is there, whether it accepts its files.
+func (s *setup) accepted(ctx context.Context) error {
+	for _, command := range s.web.check {
+		words := append(strings.Fields(command), s.web.conf)
+		tool, err := findTool(words[0])
+		if err != nil {
+			continue
+		}
+		if said, err := exec.CommandContext(ctx, tool, words[1:]...).CombinedOutput(); err != nil {
+			about := strings.TrimSpace(string(said))
+			if strings.Contains(about, "ProxyPass") {
+				about += "\nEnable its module first: a2enmod proxy_http"
+			}
+			return fmt.Errorf("%s: %w: %s", command, err, about)
+		}
+		return nil
 	}
 	return nil
 }
 
+// findTool finds a program that may be in a directory for root.
+func findTool(name string) (string, error) {
+	tool, err := exec.LookPath(name)
+	if err != nil {
+		tool, err = exec.LookPath("/usr/sbin/" + name)
+	}
+	return tool, err
+}
+
 // test runs nginx -t on the configuration as it would be, which is a hidden file beside nginx.conf meanwhile.
 func (s *setup) test(ctx context.Context, edits []edit) error {
-	tool, err := exec.LookPath("nginx")
-	if err != nil { // it is in a directory for root
-		tool, err = exec.LookPath("/usr/sbin/nginx")
-	}
-	if err != nil || !hasNginx(edits) {
+	tool, err := findTool("nginx")
+	if err != nil || s.web.name != "nginx" || !ofServer(edits) {
 		return nil
 	}
-	n := nginxReader{dir: filepath.Dir(s.conf), edits: edits}
-	text, _, err := n.read(s.conf)
+	n := nginxReader{dir: filepath.Dir(s.web.conf), edits: edits}
+	text, _, err := n.read(s.web.conf)
 	if err != nil {
 		return err
 	}
@@ -152,5 +182,5 @@ func (s *setup) test(ctx context.Context, edits []edit) error {
 	if fmt.Sscan(after, &line); line > 0 && line <= len(lines) {
 		about = strings.Replace(about, fmt.Sprintf("%s:%d", f.Name(), line), strconv.Quote(strings.TrimSpace(lines[line-1])), 1)
 	}
-	return fmt.Errorf("nginx -t: %w: %s", err, strings.ReplaceAll(about, f.Name(), s.conf))
+	return fmt.Errorf("nginx -t: %w: %s", err, strings.ReplaceAll(about, f.Name(), s.web.conf))
 }

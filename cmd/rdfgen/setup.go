@@ -18,18 +18,17 @@ import (
 )
 
 const setupHelp = `
-Configure the notifier and nginx for a site: its lines in /etc/parley.conf; the
-locations that nginx forwards to the notifier, as a file of their own that is
-included in the server block of the site; and, unless a package has installed it,
-a unit of systemd, which runs the notifier as the web server's user.
+Configure the notifier and the web server (nginx, Apache or Caddy) for a site: its
+lines in /etc/parley.conf; what the web server forwards to the notifier, as a file of
+its own that is included in the server block of the site; and, unless a package has
+installed it, a unit of systemd, which runs the notifier as the web server's user.
 
     rdfgen setup --docroot /var/www/html --base https://www.example.org/
 
 It shows each change, and asks before it writes. Without a terminal it shows the
-changes and fails, unless --yes is given. nginx -t checks the result first; if that
-fails, nothing is written. A second run finds nothing to do.
-
-For Apache and Caddy, it prints the lines to add.
+changes and fails, unless --yes is given. The web server checks the result (nginx -t,
+apachectl -t, caddy validate); if that fails, all files stay as they were. A second run
+finds nothing to do.
 
 Exit codes: 0 written, declined, or nothing to do; 1 not written, or something
 failed; 2 wrong usage.`
@@ -39,24 +38,23 @@ type setup struct {
 	yes                         bool
 	env                         *command.Env
 
-	file   string        // in the directory of conf, with the locations of the site
-	conf   string        // of nginx; empty if there is none
-	blocks []serverBlock // of conf
+	file string // in the directory of the web server's main file, with what is forwarded
+	web  *webServer
 }
 
 func setupCommand() *command.Command {
 	bind := command.Bind
-	s := &setup{root: "/"}
+	s := &setup{root: "/", web: &webServer{name: "nginx", block: "server block", include: "include %s;", reload: "nginx -s reload"}}
 	return &command.Command{
 		Name:    "setup",
-		Summary: "write the configuration of a site, and of nginx for it",
+		Summary: "write the configuration of a site, and of the web server for it",
 		Usage:   "--docroot DIR --base URL [options]",
 		Help:    setupHelp,
 		Flags: []command.Flag{
-			bind("docroot", &s.docroot, "`DIR` that the web server serves (default: that of nginx for the base URL)"),
+			bind("docroot", &s.docroot, "`DIR` that the web server serves (default: that of the web server for the base URL)"),
 			bind("base", &s.base, "`URL` at which the site is served"),
 			bind("listen", &s.listen, "`ADDRESS` at which the notifier listens for requests from the web server (default: 127.0.0.1:8639, or the next port that no site has)"),
-			bind("root", &s.root, "change etc/parley.conf, etc/nginx and etc/systemd below `DIR`"),
+			bind("root", &s.root, "change etc/parley.conf, the web server's files and etc/systemd below `DIR`"),
 			bind("yes", &s.yes, "write without asking"),
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
@@ -73,15 +71,8 @@ func (s *setup) run(ctx context.Context) (err error) {
 	if s.root, err = filepath.Abs(s.root); err != nil { // nginx would take a relative path for one below its own prefix
 		return err
 	}
-	for _, dir := range []string{"etc", "usr/local/etc", "opt/homebrew/etc"} {
-		if conf := s.below(dir + "/nginx/nginx.conf"); s.conf == "" && isFile(conf) {
-			s.conf = conf
-			n := nginxReader{dir: filepath.Dir(conf)}
-			if _, _, err = n.read(conf); err != nil {
-				return err
-			}
-			s.blocks = n.blocks
-		}
+	if err := s.findServer(); err != nil {
+		return err
 	}
 	if err := s.place(); err != nil {
 		return err
@@ -171,7 +162,7 @@ func (s *setup) serving() []serverBlock {
 	if u.Path != "/" {
 		docroot = "" // the root of the host is another directory, or an alias
 	}
-	return serving(s.blocks, u.Hostname(), u.Port(), docroot, u.Scheme == "https")
+	return serving(s.web.blocks, u.Hostname(), u.Port(), docroot, u.Scheme == "https")
 }
 
 // urlPath is the path of the base URL, with slashes around it.
@@ -225,7 +216,7 @@ func (s *setup) plan() ([]edit, error) {
 	if again, err := s.configure(config.now); err != nil || again != config.now {
 		return nil, fmt.Errorf("%s: docroot %q cannot be a line of it: rename the directory", config.path, s.docroot)
 	}
-	edits, err := s.planNginx()
+	edits, err := s.planServer()
 	if err != nil {
 		return nil, err
 	}
@@ -341,59 +332,65 @@ location ^~ %[5]s {
 }
 `
 
-const apacheLines = `Add to the virtual host of the site in Apache 2.4.47 or later, after "a2enmod proxy_http":
-    ProxyPass "%[2]srobots.rdf"         "http://%[1]s%[2]srobots.rdf"
-    ProxyPass "%[2]s.well-known/parley" "http://%[1]s%[2]s.well-known/parley"
-    ProxyPass "%[2]sparley/"            "http://%[1]s%[2]sparley/" upgrade=websocket timeout=90
+// apacheForwards and caddyForwards have the base URL, the address of the notifier, and the path of the site.
+const apacheForwards = `# Written by "rdfgen setup": forwards what the notifier answers for %[1]s
+ProxyPass "%[3]srobots.rdf"         "http://%[2]s%[3]srobots.rdf"
+ProxyPass "%[3]s.well-known/parley" "http://%[2]s%[3]s.well-known/parley"
+ProxyPass "%[3]sparley/"            "http://%[2]s%[3]sparley/" upgrade=websocket timeout=90
 `
 
-const caddyLines = `Add to the site in the Caddyfile:
-    @parley path "%[2]srobots.rdf" "%[2]s.well-known/parley" "%[2]sparley/*"
-    reverse_proxy @parley %[1]s
+const caddyForwards = `# Written by "rdfgen setup": forwards what the notifier answers for %[1]s
+@%[4]s path "%[3]srobots.rdf" "%[3]s.well-known/parley" "%[3]sparley/*"
+handle @%[4]s {
+	reverse_proxy %[2]s
+}
 `
 
-func (s *setup) nginxLines() string {
+// forwards returns the text of the file that is included in the blocks of the site.
+func (s *setup) forwards() string {
+	path := nginxQuotes.Replace(s.location(""))
+	switch s.web.name {
+	case "Apache":
+		return fmt.Sprintf(apacheForwards, s.base, s.listen, path)
+	case "Caddy":
+		return fmt.Sprintf(caddyForwards, s.base, s.listen, path, strings.TrimSuffix(s.file, ".conf"))
+	}
 	return fmt.Sprintf(nginxLocations, s.base, s.listen, s.nginxWord("robots.rdf"), s.nginxWord(".well-known/parley"), s.nginxWord("parley/"))
 }
 
-// planNginx returns the changes of nginx's files. If there is no place for them, it prints what to add by hand.
-func (s *setup) planNginx() ([]edit, error) {
-	blocks := s.serving()
+// planServer returns the changes of the web server's files. If there is no place for them, it prints what to add by hand.
+func (s *setup) planServer() ([]edit, error) {
+	w, blocks := s.web, s.serving()
 	if len(blocks) == 0 {
-		path := nginxQuotes.Replace(s.location(""))
-		lines := "No server block of nginx was found for " + s.base + " and its docroot. Add there:\n" + s.nginxLines()
-		switch {
-		case s.conf != "":
-		case isFile(s.below("etc/apache2/apache2.conf")), isFile(s.below("etc/httpd/conf/httpd.conf")):
-			lines = fmt.Sprintf(apacheLines, s.listen, path)
-		case isFile(s.below("etc/caddy/Caddyfile")):
-			lines = fmt.Sprintf(caddyLines, s.listen, path)
-		}
-		_, err := fmt.Fprint(s.env.Stdout, lines)
+		_, err := fmt.Fprintf(s.env.Stdout, "No %s of %s was found for %s and its docroot. Add there:\n%s", w.block, w.name, s.base, s.forwards())
 		return nil, err
 	}
-	lines, err := editOf(filepath.Join(filepath.Dir(s.conf), s.file))
+	lines, err := editOf(filepath.Join(filepath.Dir(w.conf), s.file))
 	if err != nil {
 		return nil, err
+	}
+	included := lines.path
+	if w.name == "nginx" { // which looks beside its main file
+		included = s.file
 	}
 	has := func(b serverBlock, name string) bool { // by hand
 		file, ok := b.locations[s.location(name)]
 		return ok && file != lines.path
 	}
-	lines.now, lines.nginx = s.nginxLines(), true
-	if slices.ContainsFunc(blocks, func(b serverBlock) bool { return has(b, "robots.rdf") }) {
+	lines.now, lines.web = s.forwards(), true
+	if w.name == "nginx" && slices.ContainsFunc(blocks, func(b serverBlock) bool { return has(b, "robots.rdf") }) {
 		fmt.Fprintf(s.env.Stdout, "nginx has a location for %srobots.rdf already: it is not changed.\n", s.base)
 		head, rest, _ := strings.Cut(lines.now, "\n")
 		lines.now = head + rest[strings.Index(rest, "\n}\n")+2:]
 	}
 	edits, used := []edit{lines}, false
 	for _, b := range blocks {
-		if slices.Contains(b.includes, s.file) {
+		if slices.Contains(b.includes, included) {
 			used = true
 			continue
 		}
 		if has(b, "parley/") {
-			fmt.Fprintf(s.env.Stdout, "%s has locations for %s already: they are not changed.\n", b.file, s.base)
+			fmt.Fprintf(s.env.Stdout, "%s forwards requests for %s already: that is not changed.\n", b.file, s.base)
 			continue
 		}
 		used = true
@@ -403,12 +400,12 @@ func (s *setup) planNginx() ([]edit, error) {
 			if err != nil {
 				return nil, err
 			}
-			e.nginx = true
+			e.web = true
 			i, edits = len(edits), append(edits, e)
 		}
 		e := &edits[i]
 		at := b.end + len(e.now) - len(e.was) // blocks come in the order of the file
-		e.now = e.now[:at] + "\n    include " + s.file + ";" + e.now[at:]
+		e.now = e.now[:at] + "\n    " + fmt.Sprintf(w.include, included) + e.now[at:]
 	}
 	if !used {
 		return nil, nil
@@ -419,8 +416,8 @@ func (s *setup) planNginx() ([]edit, error) {
 // next prints the commands that put the configuration into force.
 func (s *setup) next(edits []edit) {
 	lines := []string{"Written. Next:"}
-	if hasNginx(edits) {
-		lines = append(lines, "nginx -s reload")
+	if ofServer(edits) {
+		lines = append(lines, s.web.reload)
 	}
 	config := s.below("etc/parley.conf")
 	start, option := "notifier --config "+config, " --config "+config

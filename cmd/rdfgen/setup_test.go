@@ -181,7 +181,7 @@ server {
 	// Locations written by hand stay.
 	m.write("etc/nginx/sites/byhand", "server { listen 127.0.0.1:3; server_name hand.example; root DIR/blog; location /parley/ { proxy_pass http://127.0.0.1:8639; } }\n")
 	byHand := m.read("etc/nginx/sites/byhand")
-	if out := m.setup(0, "blog", "https://hand.example/"); !strings.Contains(out, "has locations for https://hand.example/ already") || m.read("etc/nginx/sites/byhand") != byHand || m.read("etc/nginx/parley-hand.example.conf") != "" {
+	if out := m.setup(0, "blog", "https://hand.example/"); !strings.Contains(out, "forwards requests for https://hand.example/ already") || m.read("etc/nginx/sites/byhand") != byHand || m.read("etc/nginx/parley-hand.example.conf") != "" {
 		t.Errorf("locations by hand: %s", out)
 	}
 	if out := m.setup(0, "www", "https://other.example/"); !strings.Contains(out, "No server block") || !strings.Contains(out, "location = /robots.rdf {") {
@@ -359,17 +359,116 @@ func TestSetupWritesUnit(t *testing.T) {
 	}
 }
 
+// In the files of Apache and Caddy setup finds the block of the site, includes what is forwarded there, and finds nothing to do again.
+// With blocks of other sites only, it prints what to add.
 func TestSetupWithOtherWebServers(t *testing.T) {
-	for file, want := range map[string]string{
-		"etc/apache2/apache2.conf": `ProxyPass "/my docs/parley/"            "http://127.0.0.1:8639/my docs/parley/" upgrade=websocket`,
-		"etc/caddy/Caddyfile":      "path \"/my docs/robots.rdf\" \"/my docs/.well-known/parley\" \"/my docs/parley/*\"\n    reverse_proxy @parley 127.0.0.1:8639\n",
-		"etc/nothing":              "location = \"/my docs/.well-known/parley\" {",
+	for name, c := range map[string]struct{ conf, file, text, want, forwards string }{
+		"Apache": {"etc/apache2/apache2.conf", "etc/apache2/sites-enabled/site.conf", `# <VirtualHost *:80>
+<VirtualHost *:80>
+    ServerName www.example.org
+    Redirect permanent / https://www.example.org/
+</VirtualHost>
+<VirtualHost *:443>
+    DocumentRoot "DIR/blog"
+    ServerName blog.example.org
+</VirtualHost>
+<virtualhost 192.0.2.1:443 [::1]:443>
+    ServerName https://example.org:443
+    ServerAlias www.example.org *.example.net
+    DocumentRoot "DIR/www" # of the site
+</virtualhost>
+`, `    ServerName https://example.org:443
+    Include "DIR/etc/apache2/parley-www.example.org.conf"
+    ServerAlias`, `ProxyPass "/parley/"            "http://127.0.0.1:8639/parley/" upgrade=websocket`},
+		"Caddy": {"etc/caddy/Caddyfile", "etc/caddy/Caddyfile", `{
+	email admin@example.org
+}
+(all) {
+	root * DIR/www
+}
+blog.example.org {
+	root * DIR/blog
+}
+example.org,
+https://www.example.org {
+	root * DIR/www
+	handle {
+		file_server
+	}
+}
+`, `https://www.example.org {
+    import "DIR/etc/caddy/parley-www.example.org.conf"
+	root * DIR/www`, `@parley-www.example.org path "/robots.rdf" "/.well-known/parley" "/parley/*"
+handle @parley-www.example.org {
+	reverse_proxy 127.0.0.1:8639`},
 	} {
-		m := newMachineRoot(t)
-		m.write(file, "")
-		m.write("lib/systemd/system/parley-notifier.service", "")
-		if out := m.setup(0, "www", "https://www.example.org/my%20docs/"); !strings.Contains(out, want) || !strings.Contains(out, "systemctl restart parley-notifier") || strings.Contains(out, "-s reload") {
-			t.Errorf("%s: %s", file, out)
-		}
+		t.Run(name, func(t *testing.T) {
+			m := newMachineRoot(t)
+			m.write(c.conf, "ServerRoot DIR/etc/apache2\nIncludeOptional sites-enabled/*.conf\n")
+			m.write(c.file, c.text)
+			for _, program := range []string{"apachectl", "caddy"} { // the real ones are asked in TestOtherWebServersAccept
+				m.write("bin/"+program, "#!/bin/sh\n")
+				m.must(os.Chmod(filepath.Join(m.dir, "bin", program), 0o755))
+			}
+			t.Setenv("PATH", filepath.Join(m.dir, "bin"))
+			m.setup(0, "", "https://www.example.org/")
+			added := filepath.Join(filepath.Dir(c.conf), "parley-www.example.org.conf")
+			if got := m.read(c.file); strings.Count(got, "parley") != 1 || !strings.Contains(got, c.want) || !strings.Contains(m.read(added), c.forwards) {
+				t.Errorf("%s\n%s", got, m.read(added))
+			}
+			if !strings.Contains(m.read("etc/parley.conf"), "docroot        DIR/www\n") {
+				t.Error(m.read("etc/parley.conf"))
+			}
+			if again := m.setup(0, "www", "https://www.example.org/"); !strings.Contains(again, "Nothing to do") {
+				t.Error(again)
+			}
+			if out := m.setup(0, "etc", "https://elsewhere.example/"); !strings.Contains(out, "of "+name+" was found for https://elsewhere.example/") || strings.Contains(out, "reload") || strings.Contains(out, "graceful") {
+				t.Error(out)
+			}
+		})
+	}
+	m := newMachineRoot(t)
+	m.write("lib/systemd/system/parley-notifier.service", "")
+	if out := m.setup(0, "www", "https://www.example.org/my%20docs/"); !strings.Contains(out, `location = "/my docs/.well-known/parley" {`) || !strings.Contains(out, "systemctl restart parley-notifier") || strings.Contains(out, "-s reload") {
+		t.Error(out)
+	}
+}
+
+// Apache and Caddy themselves accept what is written; what they refuse is taken back.
+func TestOtherWebServersAccept(t *testing.T) {
+	for program, c := range map[string]struct{ conf, text, broken string }{
+		"apachectl": {"etc/apache2/apache2.conf", `ServerRoot "DIR/etc/apache2"
+LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
+LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
+LoadModule proxy_module /usr/lib/apache2/modules/mod_proxy.so
+LoadModule proxy_http_module /usr/lib/apache2/modules/mod_proxy_http.so
+Listen 127.0.0.1:8088
+ErrorLog DIR/error.log
+PidFile DIR/pid
+ServerName www.example.org
+<VirtualHost *:8088>
+    DocumentRoot "DIR/www"
+</VirtualHost>
+`, "LoadModule proxy_"},
+		"caddy": {"etc/caddy/Caddyfile", "http://www.example.org:8088 {\n\troot * DIR/www\n\tfile_server\n}\n", "root *"},
+	} {
+		t.Run(program, func(t *testing.T) {
+			machine.Tool(t, program)
+			m := newMachineRoot(t)
+			m.write(c.conf, c.text)
+			if out := m.setup(0, "www", "http://www.example.org:8088/my%20docs/"); !strings.Contains(out, "Written.") || strings.Count(m.read(c.conf), "parley") != 1 {
+				t.Error(out, m.read(c.conf))
+			}
+			m = newMachineRoot(t)
+			broken := strings.ReplaceAll(c.text, c.broken, "# "+c.broken)
+			if program == "caddy" {
+				broken = strings.ReplaceAll(c.text, "file_server", "no_such_directive")
+			}
+			m.write(c.conf, broken)
+			out := m.setup(1, "www", "http://www.example.org:8088/")
+			if !strings.Contains(out, "all files are as before") || strings.Contains(m.read(c.conf), "parley") || m.read("etc/parley.conf") != "" || program == "apachectl" && !strings.Contains(out, "a2enmod proxy_http") {
+				t.Error(out, m.read(c.conf))
+			}
+		})
 	}
 }
