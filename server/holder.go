@@ -123,7 +123,9 @@ func (h *Holder) settled(ctx context.Context, do func(context.Context) (inventor
 		rep.Duration, rep.Head = time.Since(begin), next.Head
 	}
 	if err == nil && h.Scanned != nil {
-		err = h.Scanned(ctx)
+		if err = h.Scanned(ctx); err != nil {
+			err = fmt.Errorf("the site was scanned and its changes were told, but doors elsewhere may still deliver what was withdrawn: %w", err)
+		}
 	}
 	return rep, err
 }

@@ -39,6 +39,7 @@ func replaced(s *fakeweb.Site) (from *atomic.Bool) {
 // estimated share of correct copies falls.
 func TestSilentSiteIsAudited(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	const pages, before, after = 150, 6 * aDay, 10 * aDay
 	type outcome struct {
 		visits, found int
@@ -95,6 +96,7 @@ func TestSilentSiteIsAudited(t *testing.T) {
 // notices cost at most the budget once more, and go first to the sites where a visit is worth most.
 func TestTrivialChangesDoNotBuyVisits(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	const days, pages, perPage = 6, 60, .5
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -145,6 +147,7 @@ func TestTrivialChangesDoNotBuyVisits(t *testing.T) {
 // announced nothing. Why states when a page would be visited without the announcements.
 func TestTriflesBuyNoVisits(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	const days, pages, perPage = 5, 60, .5
 	text := strings.Repeat("The page says much the same as before. ", 500/8)
 	crawled := func(t *testing.T, speaks bool) (all int, why []string) {

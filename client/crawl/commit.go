@@ -165,7 +165,6 @@ func (k *committer) commit(list []result, last bool) error {
 	for i := range t.Visits {
 		asked[i] = t.Visits[i].Page
 		delete(work.out, asked[i])
-		k.plan.returned(asked[i])
 	}
 	front.Done(slices.Concat(asked, t.Confirmed, t.Unbelieved, t.Replanned))
 	for i, id := range asked {
@@ -191,6 +190,7 @@ func (k *committer) commit(list []result, last bool) error {
 		}
 	}
 	for i := range done.Visited {
+		k.plan.returned(asked[i])
 		k.visited(&t.Visits[i], &done.Visited[i])
 		front.Moved(done.Visited[i].Page.Site)
 	}

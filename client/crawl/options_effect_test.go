@@ -38,6 +38,7 @@ func opened(t *testing.T, dir string, w *fakeweb.Web, set func(o *crawl.Options)
 // A crawl ends when a larger share of name lookups fails than MaxFailedLookups (G33).
 func TestCrawlEndsAtShareOfFailedLookups(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	for share, want := range map[float64]error{0: nil, 0.3: harvest.ErrResolver, 1: nil} { // 0: the default, 0.9
 		dir := scratch(t)
 		synctest.Test(t, func(t *testing.T) {
@@ -184,6 +185,7 @@ func TestPagerankJump(t *testing.T) {
 // the weight of subscribers (G52). The feed never has news: training polls it every 80 executions in the end.
 func TestPollsOfAFeed(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	const feed = "/feed.xml"
 	for _, c := range []struct {
 		what        string

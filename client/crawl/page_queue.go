@@ -52,8 +52,8 @@ type visitPlan interface {
 	prices() bool // a visit must be worth its price, which takes into account that the site announced nothing
 	early(p *collection.Page, now time.Time) bool
 
-	// begins charges a visit to the budget before it is made, so that the next page is chosen at the price after it; returned takes
-	// that back once the visit is charged what it cost, or is not made. The work's lock is held.
+	// begins sets aside what a visit will cost before it is made, so that the next page is chosen at the price after it; returned ends
+	// that, before the visit is charged what it cost, or if it is not made. The work's lock is held.
 	begins(st *site, p *collection.Page)
 	returned(page frontier.PageID)
 }

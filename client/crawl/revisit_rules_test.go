@@ -21,6 +21,7 @@ import (
 // budget.
 func TestRevisitsByRule(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	for _, rule := range []fresh.Rule{fresh.Uniform, fresh.Proportional} {
 		dir := scratch(t)
 		synctest.Test(t, func(t *testing.T) {
@@ -69,6 +70,7 @@ func TestRevisitsByRule(t *testing.T) {
 // permits, though the crawler learns from the polls how often that is.
 func TestManifestIsPolledWhenOutdated(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	const days, learned, pages = 30, 10, 20
 	for reading, limit := range map[string]float64{"any": .5, "mean": .2, "fastest": .4} {
 		dir := scratch(t)

@@ -83,6 +83,7 @@ func visits(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (at map[string][]t
 // A budget is spent in full, on the pages that change, and on none more often than allowed.
 func TestRevisitsSpendTheBudget(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
@@ -130,6 +131,7 @@ func TestRevisitsSpendTheBudget(t *testing.T) {
 // Pages that become due together, since all are as old and nothing is known of any, are visited as the budget allows, one after the other.
 func TestPagesDueTogetherDoNotOverdrawTheBudget(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
@@ -167,6 +169,7 @@ func TestPagesDueTogetherDoNotOverdrawTheBudget(t *testing.T) {
 // zero; and wait if that is not wanted.
 func TestRevisitsOfAnnouncedChanges(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	for _, eager := range []bool{true, false} {
 		t.Run(fmt.Sprintf("eager %v", eager), func(t *testing.T) {
 			dir := scratch(t)
@@ -215,6 +218,7 @@ func TestRevisitsOfAnnouncedChanges(t *testing.T) {
 // If visits are priced in bytes, a practically zero budget still leaves room for 100 medium-sized pages at once.
 func TestRevisitsOfAnnouncedChangesPricedInBytes(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
@@ -245,6 +249,7 @@ func TestRevisitsOfAnnouncedChangesPricedInBytes(t *testing.T) {
 // are due by the plan of the last run; and the new one has no budget for them.
 func TestRevisitsAfterRestart(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 7, Pages: 1})
@@ -286,6 +291,7 @@ func TestRevisitsAfterRestart(t *testing.T) {
 // a site whose manifest has the same information it fetches the manifest instead.
 func TestRevisitsWithUnlimitedBudget(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 8, Pages: 1})
@@ -326,6 +332,7 @@ func TestRevisitsWithUnlimitedBudget(t *testing.T) {
 // is detected.
 func TestRevisitsOfFrozenManifest(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 9, Pages: 1})
@@ -383,6 +390,7 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 // A crawl that is to end visits nothing twice, and ends, though pages are due again at once.
 func TestRevisitsDoNotDelayTheEnd(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
@@ -447,6 +455,7 @@ func forgetful(s *fakeweb.Site, share float64, rng *rand.Rand) (edit func(path s
 // its pages get more such visits; one that has all changes gets hardly any.
 func TestRevisitsAuditManifest(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 10, Pages: 1})
@@ -504,6 +513,7 @@ func TestRevisitsAuditManifest(t *testing.T) {
 // Copies of a site that does not respond any more are not counted as correct: their state is unknown.
 func TestDeadSitesAreNotCountedAsFresh(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})

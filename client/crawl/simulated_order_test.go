@@ -111,6 +111,7 @@ func (d docs) fetched(t *testing.T, strategy string, step float32) (pages []uint
 // for them. And a page moves in the queue when its cash, or the number of links to it, has more than doubled: unless Step is 1.
 func TestOrderIsAsSimulated(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	d := readDocs(t)
 	d.earlier = d.history(t)
 	for _, c := range []struct {

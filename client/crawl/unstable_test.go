@@ -82,6 +82,7 @@ func explained(t *testing.T, c *crawl.Engine, col *collection.Collection, url st
 // are fetched.
 func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
@@ -125,6 +126,7 @@ func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 // of the pages are later than the manifest. This must also hold where a 304 has no Last-Modified.
 func TestEditsDuringCrawlDoNotAffectTrust(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
@@ -196,6 +198,7 @@ func TestEventsHaveRobotsDirectives(t *testing.T) {
 // truncated: their announced length was below the limit.
 func TestPagesLongerThanAnnounced(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
@@ -233,6 +236,7 @@ func TestPagesLongerThanAnnounced(t *testing.T) {
 // pages are fetched.
 func TestPagesThatDifferInEachResponse(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	for _, c := range []struct{ what, format string }{
 		{"nonce", "<script nonce=\"%x\"></script>"},
 		{"text", "<p>You are visitor number %d of this page, and most welcome.</p>"},
@@ -264,6 +268,7 @@ func TestPagesThatDifferInEachResponse(t *testing.T) {
 // next crawl fetches the pages that changed since, according to the manifest.
 func TestChangesDuringCrawlAreNoLies(t *testing.T) {
 	noRace(t)
+	t.Parallel()
 	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 1})

@@ -23,7 +23,7 @@ func (t top) open(name string, flags, mode uint64) int {
 
 // create creates a file, and returns nil if it cannot.
 func (t top) create(name string) *os.File {
-	fd := t.open(name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR, 0o644)
+	fd := t.open(name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_LARGEFILE, 0o644)
 	if fd < 0 {
 		return nil
 	}
@@ -36,10 +36,11 @@ func (t top) lacks(name string) bool {
 }
 
 // sync makes everything on the file system durable, and returns whether that can be relied on: on the file systems
-// listed, and since Linux 5.8, which returns the errors of the disk; close_range is of the version after.
+// listed, and since Linux 5.8, which returns the errors of the disk; close_range, which refuses such a range, is of the version after.
+// It waits for what other programs have written there, too.
 func (t top) sync() (bool, error) {
 	var st unix.Statfs_t
-	if unix.Fstatfs(int(t.file.Fd()), &st) != nil || unix.CloseRange(1, 0, 0) == unix.ENOSYS {
+	if unix.Fstatfs(int(t.file.Fd()), &st) != nil || unix.CloseRange(1, 0, 0) != unix.EINVAL {
 		return false, nil
 	}
 	switch st.Type {

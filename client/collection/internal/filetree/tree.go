@@ -163,6 +163,7 @@ func (t *Tree) Link(name string) (string, error) {
 	}
 	temp := t.temps.next()
 	if err := t.root.Link(name, temp); err == nil {
+		t.touched[TempDir] = true
 		return temp, nil
 	}
 	return temp, t.copy(name, temp) // a file system without hard links
@@ -226,7 +227,7 @@ func (t *Tree) Do(ops []Op) error {
 }
 
 // Sync makes files durable and closes them, and makes durable what Do has done. If they are more than a few, it does so
-// for everything on the file system where it can: that costs as much as a single file.
+// for everything on the file system where it can, since many files then cost as much as one.
 func (t *Tree) Sync(files []*os.File) (err error) {
 	defer func() {
 		if err == nil {
@@ -271,9 +272,16 @@ func (t *Tree) sync(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
+	for i, c := range dir + "/" {
+		if c == '/' {
+			if info, err := t.root.Lstat(dir[:i]); absent(err) || err == nil && !info.IsDir() {
+				return nil // pruned, or somebody has put something else there
+			}
+		}
+	}
 	d, err := t.root.Open(dir)
 	if absent(err) {
-		return nil // pruned
+		return nil
 	} else if err != nil {
 		return err
 	}

@@ -134,3 +134,29 @@ func TestSyncFails(t *testing.T) {
 		t.Error("the directories that Clean made are taken as durable")
 	}
 }
+
+// Between a Do and the next Sync somebody may move a directory away and put a link to it in its place: that fails no Sync.
+func TestDirectoryIsReplacedBeforeItIsSynced(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	tree, err := Open(dir)
+	if err == nil {
+		err = tree.Clean()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	f, err := tree.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(tree.Sync([]*os.File{f}), tree.Do([]Op{{Name: "d/e/page.html", Temp: TempDir + "/" + filepath.Base(f.Name())}})); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Rename(filepath.Join(dir, "d"), filepath.Join(outside, "d")), os.Symlink(filepath.Join(outside, "d"), filepath.Join(dir, "d"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Sync(nil); err != nil {
+		t.Error(err)
+	}
+}

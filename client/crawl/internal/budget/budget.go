@@ -48,7 +48,8 @@ type Budget struct {
 	bucket fresh.Bucket
 	beside fresh.Bucket
 	filled time.Time                   // when the buckets were last filled
-	begun  map[frontier.PageID]float64 // what visits that are being made were charged
+	begun  map[frontier.PageID]float64 // what visits that are being made will cost
+	open   float64                     // their sum
 	price  float64                     // of a request, in gain
 	stale  bool                        // the budget was changed since the last plan was begun
 	last   Figures                     // Planned (zero: there is no plan), Fresh and Unknown
@@ -183,7 +184,9 @@ func (b *Budget) trim(now time.Time) {
 // adjust sets the price by the balance. The lock is held.
 func (b *Budget) adjust() {
 	if b.plan.Pages > 0 {
-		b.setPrice(b.plan.Price * b.bucket.Factor())
+		left := b.bucket
+		left.Balance -= b.open
+		b.setPrice(b.plan.Price * left.Factor())
 	}
 }
 
@@ -200,20 +203,23 @@ func (b *Budget) Spend(cost float64) {
 	b.adjust()
 }
 
-// Begin charges a visit to a page before it is made, and Return takes that back.
+// Begin sets aside what a visit to a page will cost before it is made, until Return.
 func (b *Budget) Begin(page frontier.PageID, cost float64) {
-	b.Spend(cost)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.open += cost - b.begun[page]
 	b.begun[page] = cost
+	b.adjust()
 }
 
 // Return is for a page that is no longer being visited. Where it was, Spend charges what that cost.
 func (b *Budget) Return(page frontier.PageID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bucket.Balance += b.begun[page]
-	delete(b.begun, page)
+	b.open -= b.begun[page]
+	if delete(b.begun, page); len(b.begun) == 0 {
+		b.open = 0 // without what rounding has left
+	}
 	b.adjust()
 }
 

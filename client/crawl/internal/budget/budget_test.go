@@ -1,0 +1,43 @@
+package budget_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/budget"
+	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
+)
+
+// Visits that are begun and not made raise the price meanwhile, and leave it as it was.
+func TestVisitsThatAreNotMadeCostNothing(t *testing.T) {
+	policy := fresh.Priced{Objective: fresh.Objective{Fresh: 1}}
+	col, err := collection.Open(t.TempDir(), &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: policy})
+	must.OK(t, err)
+	defer col.Close()
+	b := budget.New(&budget.Options{PerDay: 10, Policy: policy}, col)
+	price := func() float64 {
+		f, _ := b.Figures()
+		return f.Price
+	}
+	b.Begin(1, 5) // before the first plan
+	b.Planned(fresh.Plan{Price: 1, Pages: 100}, time.Now(), 100, 1, 0)
+	b.Return(1)
+	before := price()
+	for page := range frontier.PageID(1000) {
+		b.Begin(page, 1)
+		b.Begin(page, 1)
+	}
+	if price() < 10*before {
+		t.Errorf("with 1000 visits begun, a price of %g became %g", before, price())
+	}
+	for page := range frontier.PageID(1000) {
+		b.Return(page)
+		b.Return(page)
+	}
+	if price() != before {
+		t.Errorf("after they were given up, a price of %g became %g", before, price())
+	}
+}
