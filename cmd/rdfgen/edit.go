@@ -134,11 +134,14 @@ func (s *setup) accepted(ctx context.Context) error {
 		if said, err := exec.CommandContext(ctx, tool, words[1:]...).CombinedOutput(); err != nil {
 			about := strings.TrimSpace(string(said))
 			if strings.Contains(about, "ProxyPass") {
-				about += "\nEnable its module first: a2enmod proxy_http"
+				about += "\nThis needs Apache 2.4.47 or later, and its module: a2enmod proxy_http"
 			}
 			return fmt.Errorf("%s: %w: %s", command, err, about)
 		}
 		return nil
+	}
+	if len(s.web.check) > 0 {
+		fmt.Fprintf(s.env.Stdout, "%s was not asked whether it accepts this: its program was not found.\n", s.web.name)
 	}
 	return nil
 }

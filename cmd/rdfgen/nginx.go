@@ -18,6 +18,7 @@ type serverBlock struct {
 	names, includes, ports    []string          // as written
 	locations                 map[string]string // the file of each
 	tls, isDefault, redirects bool
+	onlyNames                 bool // it never serves other names, as nginx's only block does
 }
 
 // nginxToken matches a comment, a quoted word, a character that is a word of its own, or any other word, which may have "${"
@@ -205,7 +206,9 @@ func serving(list []serverBlock, host, port, docroot string, https bool) []serve
 	}
 	found := keep(list, func(s serverBlock) bool { return s.serves(host) })
 	if len(found) == 0 {
-		found = keep(list, func(s serverBlock) bool { return s.isDefault || len(list) == 1 || slices.Contains(s.names, "_") })
+		found = keep(list, func(s serverBlock) bool {
+			return s.isDefault || len(list) == 1 && !s.onlyNames || slices.Contains(s.names, "_")
+		})
 	}
 	found = keep(found, func(s serverBlock) bool {
 		return !s.redirects && (docroot == "" || sameDir(s.root, docroot))

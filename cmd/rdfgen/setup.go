@@ -44,7 +44,7 @@ type setup struct {
 
 func setupCommand() *command.Command {
 	bind := command.Bind
-	s := &setup{root: "/", web: &webServer{name: "nginx", block: "server block", include: "include %s;", reload: "nginx -s reload"}}
+	s := &setup{root: "/", web: &webServer{name: "nginx", block: "server block"}}
 	return &command.Command{
 		Name:    "setup",
 		Summary: "write the configuration of a site, and of the web server for it",
@@ -71,10 +71,11 @@ func (s *setup) run(ctx context.Context) (err error) {
 	if s.root, err = filepath.Abs(s.root); err != nil { // nginx would take a relative path for one below its own prefix
 		return err
 	}
-	if err := s.findServer(); err != nil {
+	servers, err := s.findServers()
+	if err != nil {
 		return err
 	}
-	if err := s.place(); err != nil {
+	if err := s.place(servers); err != nil {
 		return err
 	}
 	edits, err := s.plan()
@@ -113,7 +114,7 @@ func isFile(path string) bool {
 }
 
 // place makes sure that the base URL and the docroot are known.
-func (s *setup) place() error {
+func (s *setup) place(servers []*webServer) error {
 	ask := func(option string, to *string, question, found string) error {
 		if *to != "" {
 			return nil
@@ -136,6 +137,13 @@ func (s *setup) place() error {
 	}
 	s.base = p.Base
 	s.file = "parley-" + strings.TrimSuffix(filepath.Base(p.State), ".db") + ".conf" // whose name is that of one site only
+	serves := func(w *webServer) bool {
+		s.web = w
+		return len(s.serving()) > 0
+	}
+	if !slices.ContainsFunc(servers, serves) && len(servers) > 0 {
+		s.web = servers[0]
+	}
 	found := ""
 	if s.urlPath() == "/" { // below a path it may be another directory
 		for _, b := range s.serving() {
@@ -337,11 +345,15 @@ const apacheForwards = `# Written by "rdfgen setup": forwards what the notifier 
 ProxyPass "%[3]srobots.rdf"         "http://%[2]s%[3]srobots.rdf"
 ProxyPass "%[3]s.well-known/parley" "http://%[2]s%[3]s.well-known/parley"
 ProxyPass "%[3]sparley/"            "http://%[2]s%[3]sparley/" upgrade=websocket timeout=90
+<IfModule rewrite_module>
+    RewriteRule "^%[4]s(robots\.rdf|\.well-known/parley|parley/.*)$" - [END]
+</IfModule>
 `
 
 const caddyForwards = `# Written by "rdfgen setup": forwards what the notifier answers for %[1]s
-@%[4]s path "%[3]srobots.rdf" "%[3]s.well-known/parley" "%[3]sparley/*"
+@%[4]s vars_regexp {http.request.orig_uri.path} "^%[3]s(robots\.rdf|\.well-known/parley|parley/.*)$"
 handle @%[4]s {
+	rewrite * {http.request.orig_uri}
 	reverse_proxy %[2]s
 }
 `
@@ -351,9 +363,9 @@ func (s *setup) forwards() string {
 	path := nginxQuotes.Replace(s.location(""))
 	switch s.web.name {
 	case "Apache":
-		return fmt.Sprintf(apacheForwards, s.base, s.listen, path)
+		return fmt.Sprintf(apacheForwards, s.base, s.listen, path, nginxQuotes.Replace(regexp.QuoteMeta(s.location(""))))
 	case "Caddy":
-		return fmt.Sprintf(caddyForwards, s.base, s.listen, path, strings.TrimSuffix(s.file, ".conf"))
+		return fmt.Sprintf(caddyForwards, s.base, s.listen, regexp.QuoteMeta(s.location("")), strings.TrimSuffix(s.file, ".conf"))
 	}
 	return fmt.Sprintf(nginxLocations, s.base, s.listen, s.nginxWord("robots.rdf"), s.nginxWord(".well-known/parley"), s.nginxWord("parley/"))
 }

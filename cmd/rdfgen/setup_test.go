@@ -372,14 +372,23 @@ func TestSetupWithOtherWebServers(t *testing.T) {
     DocumentRoot "DIR/blog"
     ServerName blog.example.org
 </VirtualHost>
-<virtualhost 192.0.2.1:443 [::1]:443>
+<virtualhost 192.0.2.1:443 \
+    [::1]:443>
     ServerName https://example.org:443
-    ServerAlias www.example.org *.example.net
+    ServerAlias *.example.net \
+        www.example.org
+    Redirect 301 /old-home /
     DocumentRoot "DIR/www" # of the site
 </virtualhost>
-`, `    ServerName https://example.org:443
+<Macro Site $name>
+<VirtualHost *:443>
+    ServerName www.example.org
+    DocumentRoot "DIR/www"
+</VirtualHost>
+</Macro>
+`, `    [::1]:443>
     Include "DIR/etc/apache2/parley-www.example.org.conf"
-    ServerAlias`, `ProxyPass "/parley/"            "http://127.0.0.1:8639/parley/" upgrade=websocket`},
+    ServerName`, `ProxyPass "/parley/"            "http://127.0.0.1:8639/parley/" upgrade=websocket`},
 		"Caddy": {"etc/caddy/Caddyfile", "etc/caddy/Caddyfile", `{
 	email admin@example.org
 }
@@ -392,19 +401,22 @@ blog.example.org {
 example.org,
 https://www.example.org {
 	root * DIR/www
-	handle {
-		file_server
+	redir /old /new
+	handle_errors {
+		root * DIR/blog
 	}
+	try_files {path} /index.html
+	file_server
 }
 `, `https://www.example.org {
     import "DIR/etc/caddy/parley-www.example.org.conf"
-	root * DIR/www`, `@parley-www.example.org path "/robots.rdf" "/.well-known/parley" "/parley/*"
-handle @parley-www.example.org {
+	root * DIR/www`, `handle @parley-www.example.org {
+	rewrite * {http.request.orig_uri}
 	reverse_proxy 127.0.0.1:8639`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachineRoot(t)
-			m.write(c.conf, "ServerRoot DIR/etc/apache2\nIncludeOptional sites-enabled/*.conf\n")
+			m.write(c.conf, "ServerRoot DIR/etc/apache2\nInclude sites-enabled/\nIncludeOptional sites-enabled/*.conf\n")
 			m.write(c.file, c.text)
 			for _, program := range []string{"apachectl", "caddy"} { // the real ones are asked in TestOtherWebServersAccept
 				m.write("bin/"+program, "#!/bin/sh\n")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,36 +21,39 @@ type webServer struct {
 	check       []string // the command that tests main files, by one of several names that the program may have
 }
 
-// findServer finds the web server's configuration: nginx's if there are several.
-func (s *setup) findServer() error {
+// findServers finds the configuration of web servers.
+func (s *setup) findServers() (found []*webServer, err error) {
 	for _, dir := range []string{"etc", "usr/local/etc", "opt/homebrew/etc"} {
-		if conf := s.below(dir + "/nginx/nginx.conf"); s.web.conf == "" && isFile(conf) {
+		if conf := s.below(dir + "/nginx/nginx.conf"); len(found) == 0 && isFile(conf) {
 			n := nginxReader{dir: filepath.Dir(conf)}
 			if _, _, err := n.read(conf); err != nil {
-				return err
+				return nil, err
 			}
-			s.web.conf, s.web.blocks = conf, n.blocks
+			found = append(found, &webServer{name: "nginx", block: "server block", conf: conf, blocks: n.blocks, include: "include %s;", reload: "nginx -s reload"})
 		}
-	}
-	if s.web.conf != "" {
-		return nil
 	}
 	for _, conf := range []string{"etc/apache2/apache2.conf", "etc/httpd/conf/httpd.conf"} {
 		if conf = s.below(conf); isFile(conf) {
-			s.web = &webServer{name: "Apache", block: "virtual host", conf: conf, include: `Include "%s"`, reload: "apachectl graceful", check: []string{"apachectl -t -f", "apache2ctl -t -f", "httpd -t -f"}}
 			a := apacheReader{root: filepath.Dir(conf)}
-			err := a.read(conf, nil)
-			s.web.blocks = a.blocks
-			return err
+			if err := a.read(conf, nil); err != nil {
+				return nil, err
+			}
+			found = append(found, &webServer{name: "Apache", block: "virtual host", conf: conf, blocks: a.blocks, include: `Include "%s"`, reload: "apachectl graceful",
+				check: []string{"httpd -t -f", "apachectl -t -f"}})
 		}
 	}
 	if conf := s.below("etc/caddy/Caddyfile"); isFile(conf) {
-		s.web = &webServer{name: "Caddy", block: "site", conf: conf, include: `import "%s"`, reload: "caddy reload --config " + conf, check: []string{"caddy validate --adapter caddyfile --config"}}
 		b, err := os.ReadFile(conf)
-		s.web.blocks = caddySites(conf, string(b))
-		return err
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, &webServer{name: "Caddy", block: "site", conf: conf, blocks: caddySites(conf, string(b)), include: `import "%s"`, reload: "caddy reload --config " + conf,
+			check: []string{"caddy validate --adapter caddyfile --config"}})
 	}
-	return nil
+	for _, w := range found { // below another root, absolute names lead out of it
+		w.blocks = slices.DeleteFunc(w.blocks, func(b serverBlock) bool { return !strings.HasPrefix(b.file, s.below("")+"/") && s.root != "/" })
+	}
+	return found, nil
 }
 
 // directiveWord matches a comment, or a word of a line of Apache or Caddy.
@@ -70,6 +74,7 @@ func wordsOf(line string) (words []string) {
 type apacheReader struct {
 	root   string   // ServerRoot, where relative names begin
 	open   []string // files that are being read
+	macro  bool     // in a macro, whose hosts are used elsewhere
 	blocks []serverBlock
 }
 
@@ -85,7 +90,8 @@ func (a *apacheReader) read(file string, in *serverBlock) error {
 		return err
 	}
 	at := 0
-	for line := range strings.Lines(string(b)) {
+	text := strings.NewReplacer("\\\n", "  ", "\\\r\n", "   ").Replace(string(b)) // lines that go on are joined, and offsets stay
+	for line := range strings.Lines(text) {
 		end := at + len(strings.TrimRight(line, "\r\n"))
 		at += len(line)
 		words := wordsOf(strings.TrimSuffix(strings.TrimSpace(line), ">"))
@@ -101,7 +107,13 @@ func (a *apacheReader) read(file string, in *serverBlock) error {
 			}
 			in.tls = slices.Contains(in.ports, "443")
 		case name == "</virtualhost" && in != nil:
-			a.blocks, in = append(a.blocks, *in), nil
+			again := func(b serverBlock) bool { return b.file == in.file && b.end == in.end } // two patterns include the file
+			if !a.macro && !slices.ContainsFunc(a.blocks, again) {
+				a.blocks = append(a.blocks, *in)
+			}
+			in = nil
+		case strings.HasSuffix(name, "<macro") || name == "</macro":
+			a.macro = name == "<macro"
 		case name == "serverroot" && len(args) > 0:
 			a.root = args[0]
 		case name == "include" || name == "includeoptional":
@@ -112,6 +124,9 @@ func (a *apacheReader) read(file string, in *serverBlock) error {
 				if !filepath.IsAbs(pattern) {
 					pattern = filepath.Join(a.root, pattern)
 				}
+				if st, err := os.Stat(pattern); err == nil && st.IsDir() {
+					pattern = filepath.Join(pattern, "*")
+				}
 				files, _ := filepath.Glob(pattern) // one that Apache does not understand either has no files
 				for _, more := range files {
 					if err := a.read(more, in); err != nil {
@@ -121,9 +136,6 @@ func (a *apacheReader) read(file string, in *serverBlock) error {
 			}
 		case in != nil && len(args) > 0:
 			in.takeApache(name, args, file)
-			if name == "servername" && file == in.file {
-				in.end = end
-			}
 		}
 	}
 	return nil
@@ -144,14 +156,19 @@ func (s *serverBlock) takeApache(name string, args []string, file string) {
 	case "sslengine":
 		s.tls = s.tls || strings.EqualFold(args[0], "on")
 	case "redirect":
-		s.redirects = s.redirects || slices.Contains(args, "/")
+		i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "/") })
+		s.redirects = s.redirects || i >= 0 && args[i] == "/"
 	case "proxypass", "<location":
 		s.locations[args[0]] = file
 	}
 }
 
-// caddySites returns the sites of a Caddyfile. Those in files that it imports are not found.
+// caddySites returns the sites of a Caddyfile. Those in files that it imports are not found, and none if it has no braces around its
+// site, or what depends on the environment or has lines of its own rules.
 func caddySites(file, text string) (sites []serverBlock) {
+	if strings.Contains(text, "{$") || strings.Contains(text, "<<") {
+		return nil
+	}
 	depth, at := 0, 0
 	var addresses []string
 	for line := range strings.Lines(text) {
@@ -164,26 +181,26 @@ func caddySites(file, text string) (sites []serverBlock) {
 		last := len(words) - 1
 		in := len(sites) - 1
 		switch {
-		case words[0] == "}":
-			depth = max(0, depth-1)
-		case depth == 0:
+		case words[0] == "}" && depth > 0 && last == 0:
+			depth--
+			continue
+		case depth == 0 && words[last] == "{":
+			sites, addresses = append(sites, caddySite(file, end, append(addresses, words...))), nil
+		case depth == 0 && strings.HasSuffix(words[last], ","):
 			addresses = append(addresses, words...)
-			if words[last] == "{" {
-				sites = append(sites, caddySite(file, end, addresses))
-			}
-			if !strings.HasSuffix(words[last], ",") {
-				addresses = nil
-			}
-		case words[0] == "root":
+		case depth == 0 && words[0] != "import" || words[0] == "}":
+			return nil
+		case depth == 0:
+		case words[0] == "root" && depth == 1 && (last == 1 || words[1] == "*"):
 			sites[in].root = words[last]
 		case words[0] == "import" && last > 0:
 			sites[in].includes = append(sites[in].includes, words[1])
-		case words[0] == "redir" && depth == 1 && last < 3:
+		case words[0] == "redir" && depth == 1 && last > 0 && !strings.ContainsAny(words[1][:1], "/@"):
 			sites[in].redirects = true
 		}
 		if depth > 0 {
 			for _, w := range words {
-				sites[in].locations[strings.TrimSuffix(w, "*")] = file
+				sites[in].locations[strings.TrimRight(w, "/*")+"/"] = file
 			}
 		}
 		if words[last] == "{" {
@@ -195,20 +212,22 @@ func caddySites(file, text string) (sites []serverBlock) {
 
 // caddySite returns a site that has only addresses yet, such as "example.org", "http://example.org:8080" or ":80".
 func caddySite(file string, end int, addresses []string) serverBlock {
-	s := serverBlock{file: file, end: end, locations: make(map[string]string)}
+	s := serverBlock{file: file, end: end, locations: make(map[string]string), onlyNames: true}
 	for _, a := range strings.FieldsFunc(strings.Join(addresses, " "), func(r rune) bool { return r == ',' || r == ' ' }) {
 		if a == "{" || a[0] == '(' || a[0] == '&' {
 			continue
 		}
 		a, plain := strings.CutPrefix(a, "http://")
-		host, _, _ := strings.Cut(strings.TrimPrefix(a, "https://"), "/")
-		host, port, _ := strings.Cut(host, ":")
-		if port != "" {
-			s.ports = append(s.ports, port)
+		u, err := url.Parse("//" + strings.TrimPrefix(a, "https://"))
+		if err != nil {
+			continue
 		}
-		s.names = append(s.names, host)
-		s.isDefault = s.isDefault || host == ""
-		s.tls = s.tls || !plain && port != "80"
+		if u.Port() != "" {
+			s.ports = append(s.ports, u.Port())
+		}
+		s.names = append(s.names, u.Hostname())
+		s.isDefault = s.isDefault || u.Hostname() == ""
+		s.tls = s.tls || !plain && u.Port() != "80"
 	}
 	return s
 }
