@@ -373,7 +373,11 @@ func TestTruncatedManifestIsReadAgain(t *testing.T) {
 // The property: whatever breaks, each state that has a cursor is the site's state
 // at that cursor, and in the end nothing is missing.
 func TestRandomFaults(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 15
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 4)) // of the site, under its lock
 			mine := rand.New(rand.NewPCG(seed, 5))

@@ -79,6 +79,9 @@ func TestFiltersThatMatchNothingDelayNobody(t *testing.T) {
 
 // Subscribers that read nothing, each with another filter, take up no more than a message each.
 func TestMemoryOfSubscribersThatDoNotReadIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a test of memory, of which the race detector needs more")
+	}
 	const readers = 40
 	d := newArchivist(t, func(n *doors.Notifier) { n.Limits.PerAddress, n.Limits.WriteWait = readers, time.Hour })
 	begin := d.Journal.Head()

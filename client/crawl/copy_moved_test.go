@@ -348,6 +348,7 @@ func TestCopyStaysWithoutConfirmation(t *testing.T) {
 
 // A site at a public address does not move into a private network, unless the operator allows it.
 func TestCopyDoesNotMoveToPrivateAddress(t *testing.T) {
+	noTotals(t)
 	for _, allowed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w, harvester := newHosts(t)
@@ -379,6 +380,7 @@ func TestCopyDoesNotMoveToPrivateAddress(t *testing.T) {
 
 // A site moves away, and later back.
 func TestCopyMovesBack(t *testing.T) {
+	noTotals(t)
 	synctest.Test(t, func(t *testing.T) {
 		w, harvester := newHosts(t)
 		_, c := following(t, w, harvester, nil)

@@ -222,6 +222,7 @@ func TestArchiveIsCounted(t *testing.T) {
 
 // A page is fetched if its delivered bytes do not match the digest, or if a diff cannot be applied.
 func TestWrongDeliveredBodiesAreFetched(t *testing.T) {
+	noTotals(t)
 	for _, as := range []protocol.Form{protocol.AsDelta, protocol.AsPage} {
 		x := newTeller(t, 10, func(c *crawl.Copy) { c.As, c.NoStream = as, true })
 		x.start()
