@@ -263,3 +263,13 @@ func TestUnknownEngineDoesNotStopPublishing(t *testing.T) {
 		d.has("public/robots.rdf", protocol.Sum(b).String())
 	}
 }
+
+// Two outputs with one file are refused with the line of one, and the name of the other.
+func TestTwoOutputsHaveOneFile(t *testing.T) {
+	dir := t.TempDir()
+	file, config := filepath.Join(dir, "a.xml"), filepath.Join(dir, "conf")
+	must.Write(t, config, "base https://www.example.org/\ndocroot "+dir+"\nrss "+file+"\nsitemap "+file+"\n")
+	if _, said := ran(t, rdfgen, 2, "--config", config); !strings.Contains(said, config+":3: rss "+file+" is the file of --sitemap, too") {
+		t.Error(said)
+	}
+}

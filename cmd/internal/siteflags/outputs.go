@@ -111,12 +111,13 @@ func (o *outputs) check(f *Flags) error {
 		}
 		dir = filepath.Dir(file)
 	}
-	seen := map[string]bool{f.Out: f.Out != ""}
-	for _, file := range o.files() {
-		if *file != "" && seen[*file] {
-			return command.Misusef("%s is the file of two outputs: give each its own", *file)
+	of := map[string]string{f.Out: "out"}
+	for i, option := range []string{"sitemap", "rss", "atom", "json-feed", "nginx-include"} {
+		file := *o.files()[i]
+		if other := of[file]; file != "" && other != "" {
+			return command.Misusef("--%s %s is the file of --%s, too: give each its own", option, file, other)
 		}
-		seen[*file] = true
+		of[file] = option
 	}
 	if o.nginx.Path != "" {
 		return f.outside("nginx-include", o.nginx.Path, "everybody could read it")
