@@ -33,7 +33,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_610,
 	"exported names":      2_391,
 	"public names":        528,
-	"tokens":              884_215,
+	"tokens":              884_240,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }

@@ -141,7 +141,7 @@ func (s *setup) accepted(ctx context.Context) error {
 		return nil
 	}
 	if len(s.web.check) > 0 {
-		fmt.Fprintf(s.env.Stdout, "%s was not asked whether it accepts this: its program was not found.\n", s.web.name)
+		fmt.Fprintf(s.env.Stdout, "The files are not checked: no program of %s was found.\n", s.web.name)
 	}
 	return nil
 }

@@ -185,13 +185,13 @@ func (s *setup) location(name string) string {
 	return path
 }
 
-var nginxQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+var quoteEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // nginxWord is location as a word in nginx's files.
 func (s *setup) nginxWord(name string) string {
 	path := s.location(name)
 	if strings.ContainsAny(path, " \t\r\n;{}\"'\\#") {
-		path = `"` + nginxQuotes.Replace(path) + `"`
+		path = `"` + quoteEscapes.Replace(path) + `"`
 	}
 	return path
 }
@@ -360,12 +360,12 @@ handle @%[4]s {
 
 // forwards returns the text of the file that is included in the blocks of the site.
 func (s *setup) forwards() string {
-	path := nginxQuotes.Replace(s.location(""))
+	path := quoteEscapes.Replace(s.location(""))
 	switch s.web.name {
 	case "Apache":
-		return fmt.Sprintf(apacheForwards, s.base, s.listen, path, nginxQuotes.Replace(regexp.QuoteMeta(s.location(""))))
+		return fmt.Sprintf(apacheForwards, s.base, s.listen, path, quoteEscapes.Replace(regexp.QuoteMeta(s.location(""))))
 	case "Caddy":
-		return fmt.Sprintf(caddyForwards, s.base, s.listen, regexp.QuoteMeta(s.location("")), strings.TrimSuffix(s.file, ".conf"))
+		return fmt.Sprintf(caddyForwards, s.base, s.listen, strings.ReplaceAll(regexp.QuoteMeta(s.location("")), `"`, `\"`), strings.TrimSuffix(s.file, ".conf"))
 	}
 	return fmt.Sprintf(nginxLocations, s.base, s.listen, s.nginxWord("robots.rdf"), s.nginxWord(".well-known/parley"), s.nginxWord("parley/"))
 }

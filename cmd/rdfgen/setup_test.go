@@ -418,7 +418,8 @@ https://www.example.org {
 			m := newMachineRoot(t)
 			m.write(c.conf, "ServerRoot DIR/etc/apache2\nInclude sites-enabled/\nIncludeOptional sites-enabled/*.conf\n")
 			m.write(c.file, c.text)
-			for _, program := range []string{"apachectl", "caddy"} { // the real ones are asked in TestOtherWebServersAccept
+			m.write(filepath.Join(filepath.Dir(c.file), "kept", "old.conf"), "<VirtualHost *:443>\n") // no file that a pattern matches
+			for _, program := range []string{"apachectl", "caddy"} {                                  // the real ones are asked in TestOtherWebServersAccept
 				m.write("bin/"+program, "#!/bin/sh\n")
 				m.must(os.Chmod(filepath.Join(m.dir, "bin", program), 0o755))
 			}

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// A webServer is whose configuration setup changes: it gets a file of its own with what is forwarded to the notifier, and a line that
-// includes it in each block of the site.
+// A webServer is one whose configuration setup changes: setup adds a file, which says what is forwarded to the notifier, and a line
+// that includes that file to each block of the site.
 type webServer struct {
 	name, block string // "nginx", and what it calls such a block
 	conf        string // its main file; empty if there is none
 	blocks      []serverBlock
 	include     string   // the line, for a path
 	reload      string   // the command
-	check       []string // the command that tests main files, by one of several names that the program may have
+	check       []string // commands that test a main file, whose name is added: the first whose program is there is used
 }
 
 // findServers finds the configuration of web servers.
@@ -112,7 +112,7 @@ func (a *apacheReader) read(file string, in *serverBlock) error {
 				a.blocks = append(a.blocks, *in)
 			}
 			in = nil
-		case strings.HasSuffix(name, "<macro") || name == "</macro":
+		case name == "<macro" || name == "</macro":
 			a.macro = name == "<macro"
 		case name == "serverroot" && len(args) > 0:
 			a.root = args[0]
@@ -128,7 +128,7 @@ func (a *apacheReader) read(file string, in *serverBlock) error {
 					pattern = filepath.Join(pattern, "*")
 				}
 				files, _ := filepath.Glob(pattern) // one that Apache does not understand either has no files
-				for _, more := range files {
+				for _, more := range slices.DeleteFunc(files, func(path string) bool { return !isFile(path) }) {
 					if err := a.read(more, in); err != nil {
 						return err
 					}
@@ -163,8 +163,8 @@ func (s *serverBlock) takeApache(name string, args []string, file string) {
 	}
 }
 
-// caddySites returns the sites of a Caddyfile. Those in files that it imports are not found, and none if it has no braces around its
-// site, or what depends on the environment or has lines of its own rules.
+// caddySites returns the sites of a Caddyfile, but not those in files that it imports. It finds none if the Caddyfile has heredocs, variables of
+// the environment, or a site without braces.
 func caddySites(file, text string) (sites []serverBlock) {
 	if strings.Contains(text, "{$") || strings.Contains(text, "<<") {
 		return nil

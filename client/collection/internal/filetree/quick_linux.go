@@ -35,9 +35,9 @@ func (t top) lacks(name string) bool {
 	return absent(unix.Fstatat(int(t.file.Fd()), name, &unix.Stat_t{}, unix.AT_SYMLINK_NOFOLLOW))
 }
 
-// sync makes everything on the file system durable, and returns whether that can be relied on: on the file systems
-// listed, and since Linux 5.8, which returns the errors of the disk; close_range, which refuses such a range, is of the version after.
-// It waits for what other programs have written there, too.
+// sync makes everything on the file system durable, also what other programs have written there, and reports whether that can be relied on:
+// only on the file systems listed, and since Linux 5.8, before which syncfs does not return the errors of the disk. The test is for 5.9, which
+// has close_range: there it refuses this range with EINVAL, and closes nothing.
 func (t top) sync() (bool, error) {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(t.file.Fd()), &st) != nil || unix.CloseRange(1, 0, 0) != unix.EINVAL {

@@ -34,14 +34,7 @@ func TestDirectoriesChangeWhileFilesAreMoved(t *testing.T) {
 				t.Skip("open directories cannot be renamed, and links need a privilege")
 			}
 			dir, outside := t.TempDir(), t.TempDir()
-			tree, err := Open(dir)
-			if err == nil {
-				err = tree.Clean()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tree.Close()
+			tree := opened(t, dir)
 			var ops []Op
 			var files []*os.File
 			for i := range 12 {
@@ -115,14 +108,7 @@ func TestDirectoriesChangeWhileFilesAreMoved(t *testing.T) {
 
 // A file that cannot be synced fails, and the directories remain to be synced.
 func TestSyncFails(t *testing.T) {
-	tree, err := Open(t.TempDir())
-	if err == nil {
-		err = tree.Clean()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
+	tree := opened(t, t.TempDir())
 	f, err := tree.Create()
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
@@ -138,14 +124,7 @@ func TestSyncFails(t *testing.T) {
 // Between a Do and the next Sync somebody may move a directory away and put a link to it in its place: that fails no Sync.
 func TestDirectoryIsReplacedBeforeItIsSynced(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
-	tree, err := Open(dir)
-	if err == nil {
-		err = tree.Clean()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
+	tree := opened(t, dir)
 	f, err := tree.Create()
 	if err != nil {
 		t.Fatal(err)
@@ -159,4 +138,18 @@ func TestDirectoryIsReplacedBeforeItIsSynced(t *testing.T) {
 	if err := tree.Sync(nil); err != nil {
 		t.Error(err)
 	}
+}
+
+// opened returns an open tree.
+func opened(t *testing.T, dir string) *Tree {
+	t.Helper()
+	tree, err := Open(dir)
+	if err == nil {
+		t.Cleanup(func() { tree.Close() })
+		err = tree.Clean()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
 }
