@@ -166,7 +166,7 @@ func TestTriflesBuyNoVisits(t *testing.T) {
 						s.Put(nth(i), fmt.Sprintf("<title>%d</title><p>%s It is hour %d.", i, text, hour))
 					}
 					pause.For(ctx, time.Hour)
-					if x, err := c.Why(s.Origin + nth(7)); err == nil {
+					if x, err := c.Why(s.Origin + nth(7)); err == nil && ctx.Err() == nil { // a crawl that ends listens no more
 						why = x.Beliefs
 					}
 				}

@@ -142,7 +142,12 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		}
 		os.Remove(c.path("robots.txt")) // as while a site is installed again: what was forbidden stays so, at the next writer too
 		edit(2)
-		c.until("another notifier has taken over", func() bool { return standby.health().Role == "writer" })
+		c.until("another notifier has taken over", func() bool {
+			if standby.ended() { // it wrote until shortly before, and had not ended yet
+				c.start(standby)
+			}
+			return standby.health().Role == "writer"
+		})
 		told(door, "a change is told by another notifier")
 		if round%2 == 1 {
 			writer.cmd.Process.Signal(syscall.SIGCONT)
