@@ -55,8 +55,11 @@ func (u *update) counts(s *Site, f *Find) bool {
 	return true
 }
 
-// find stores a URL that was admitted, or is known but excluded, and returns its page; 0 if it was refused.
+// find stores a URL that was admitted, or is known but excluded, and returns its page; 0 if it was refused, or is another crawler's.
 func (u *update) find(f *Find) (frontier.PageID, error) {
+	if f.Partition > 0 {
+		return 0, u.keepFor(f)
+	}
 	row, w, err := u.lookup(f)
 	if err != nil || row.ID == 0 {
 		return 0, err

@@ -231,6 +231,9 @@ type Find struct {
 	Dynamic bool
 	LogOnly bool
 	Exclude string // the rule that excludes it; the URL is stored all the same
+
+	// Partition, above zero, is that of another crawler, which has the host: the URL is kept for it, see Outgoing, and is no page here.
+	Partition int
 }
 
 // A Visit is the result of fetching a page.

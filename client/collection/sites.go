@@ -130,7 +130,8 @@ func (s *Site) count(was, is tally) {
 // An index is what memory holds of the stored URLs and sites.
 type index struct {
 	urls  *urls.Set
-	cache urls.Cache // of the writer
+	cache urls.Cache      // of the writer
+	kept  map[uint64]bool // hashes of URLs that were kept for other crawlers, see outgoing.go; of the writer
 
 	mu      sync.RWMutex // guards the fields below, and Collection.copied
 	last    frontier.PageID

@@ -341,7 +341,12 @@ func (x *visiting) moved() error {
 		return nil
 	}
 	fault := ""
-	if t.Exclude == "" || strings.HasPrefix(t.Exclude, "robots.txt") {
+	if t.Partition > 0 {
+		if err := u.keepFor(t); err != nil {
+			return err
+		}
+		u.links.Set(w.ID, nil, nil)
+	} else if t.Exclude == "" || strings.HasPrefix(t.Exclude, "robots.txt") {
 		id, err := u.find(t)
 		if err != nil {
 			return err

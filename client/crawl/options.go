@@ -46,6 +46,8 @@ type Options struct {
 		Requisites                  bool     // also the images, style sheets and scripts of fetched pages, on crawled hosts
 		TrapShare                   float64  // of the requests to a site, 0 to 1, for pages that lead only to more of their kind
 		SameWWW                     bool     // www.example.org and example.org are one site
+		Partition                   string   // hosts that this crawler fetches from, such as 2/8: the second of eight parts of those below Domain, by a hash; empty: all
+		Exchange                    string   // directory, the same for the crawlers of all partitions: there each puts the URLs that it finds of the others
 	}
 
 	// Order says what is fetched first.

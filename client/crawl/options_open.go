@@ -21,6 +21,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/inet"
@@ -116,7 +117,7 @@ func (o *Options) crawler() (*Crawler, error) {
 		NoParse: sources.NoParse, NoManifests: sources.NoManifests, NoSitemaps: sources.NoSitemaps, NoFeeds: sources.NoFeeds, NoStreams: sources.NoStreams,
 		ManifestEvery: sources.ManifestEvery, SitemapEvery: sources.SitemapEvery, FeedEvery: sources.FeedEvery,
 		RobotsEvery: sources.RobotsEvery, SourceAgain: sources.SourceAgain, Patience: again.Patience, Hurry: again.Hurry, Log: o.Log}
-	s.Stop.Value = float32(o.Revisits.StopValue)
+	s.Stop.Value, s.Exchange = float32(o.Revisits.StopValue), o.Scope.Exchange
 	if s.TrapShare == 0 { // in settings zero means the default
 		s.TrapShare = -1
 	}
@@ -132,7 +133,9 @@ func (o *Options) crawler() (*Crawler, error) {
 	if s.Seeder.Starts, differ = seed.NewStarts(starts, o.Scope.PerSite); differ != nil {
 		err = cmp.Or(err, wrong("%v", differ))
 	}
-	return c, cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
+	err = cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
+	h.Options.Partition = s.Seeder.Rules.Partition
+	return c, err
 }
 
 // choose returns the meaning of a word, the value of a field. The error lists the allowed words.
@@ -183,6 +186,13 @@ func (o *Options) rules(r *seed.Rules) error {
 		MaxDepthStatic: s.MaxDepth, MaxDepthDynamic: s.MaxDepthDynamic, MaxPerSite: s.PerSite, SplitWWW: !s.SameWWW}
 	if !(s.TrapShare >= 0 && s.TrapShare <= 1) {
 		return bad("TrapShare", s.TrapShare, "a share between 0 and 1")
+	}
+	var err error
+	if r.Partition, err = partition.Parse(s.Partition); err != nil {
+		return wrong("%s: %v", field("Partition"), err)
+	}
+	if r.Partition.Of > 0 && (len(s.Domain) == 0 || s.Exchange == "") {
+		return wrong("%s needs %s, the hosts of the whole crawl, and %s, a directory, both the same for all crawlers", field("Partition"), field("Domain"), field("Exchange"))
 	}
 	return positive(number{"MaxPages", s.MaxPages}, number{"MaxSites", s.MaxSites}, number{"PerSite", s.PerSite},
 		number{"MaxDepth", s.MaxDepth}, number{"MaxDepthDynamic", s.MaxDepthDynamic})

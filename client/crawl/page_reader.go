@@ -208,8 +208,8 @@ func (r *pageReader) admit(a *harvest.Answer, page *gather.Page, v *collection.V
 		if l.Kind == gather.Embedded {
 			ref.Kind = seed.Embedded
 		}
-		if verdict := r.c.Seeder.Admit(ref); verdict.OK || byRobots(verdict) {
-			v.Links = append(v.Links, find(verdict, ref.Depth, collection.ByLink))
+		if f := stored(r.c.Seeder.Admit(ref), ref.Depth, collection.ByLink); f.URL != "" {
+			v.Links = append(v.Links, f)
 		}
 	}
 }
@@ -220,8 +220,16 @@ func byRobots(v seed.Verdict) bool { return v.URL != "" && strings.HasPrefix(v.R
 
 const robotsRule = "robots.txt"
 
+// stored is find for a URL that is not refused for good: others have no URL then.
+func stored(v seed.Verdict, depth int, by collection.Signal) collection.Find {
+	if v.OK || v.Partition > 0 || byRobots(v) {
+		return find(v, depth, by)
+	}
+	return collection.Find{}
+}
+
 func find(v seed.Verdict, depth int, by collection.Signal) collection.Find {
-	f := collection.Find{URL: v.URL, Ask: v.Ask, Depth: depth, By: by, Dynamic: v.Dynamic, LogOnly: v.LogOnly}
+	f := collection.Find{URL: v.URL, Ask: v.Ask, Depth: depth, By: by, Dynamic: v.Dynamic, LogOnly: v.LogOnly, Partition: v.Partition}
 	if !v.OK {
 		f.Exclude = v.Rule
 	}

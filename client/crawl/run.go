@@ -11,12 +11,15 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/client/crawl/internal/crosshost"
 	"github.com/parleyweb/parley/client/crawl/internal/equal"
+	"github.com/parleyweb/parley/client/crawl/internal/exchange"
 	"github.com/parleyweb/parley/client/crawl/internal/family"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/partition"
+	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -92,6 +95,22 @@ func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement
 	return m, err
 }
 
+// newExchanger returns nil if the crawl has one partition only.
+func newExchanger(c *setup, work *work, in *inbox, count *counters) *exchange.Exchanger {
+	p := c.Seeder.CurrentRules().Partition
+	if p.Of == 0 {
+		return nil
+	}
+	return &exchange.Exchanger{Collection: c.Collection, With: partition.Exchange{Dir: c.Exchange, Partition: p}, Every: c.hurried(10 * time.Second), Log: c.Log,
+		Admit: func(url string, depth int) collection.Find {
+			return stored(c.Seeder.Admit(seed.Ref{URL: url, Depth: depth}), depth, collection.ByLink)
+		},
+		Submit: func(ctx context.Context, visits []collection.Visit, finds []collection.Find) error {
+			return in.submit(ctx, result{visits: visits, finds: finds})
+		},
+		Busy: func(n int) { work.add(n); work.rouse() }, Sent: &count.Sent, Taken: &count.Taken}
+}
+
 func (cr *Crawler) crawl(ctx context.Context) error {
 	c := cr.setUp()
 	// All goroutines end when work.ctx ends; pages that were fetched are committed all the same.
@@ -159,6 +178,13 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 		defer timer.Stop()
 	}
 	err = sources.begin()
+	exchanger := newExchanger(c, work, in, count)
+	if err == nil && exchanger != nil {
+		if err = exchanger.HandOver(work.ctx); err == nil {
+			exchanger.Turn(work.ctx) // a crawl that ends takes in what is there by now
+			work.group.Go(func() { exchanger.Keep(work.ctx) })
+		}
+	}
 	if err == nil && c.Once {
 		sites.pollAtOnce()
 	}
@@ -191,6 +217,9 @@ func (cr *Crawler) crawl(ctx context.Context) error {
 	keeping.Wait()
 	if work.failed != nil { // the last commits may have failed, too
 		return work.failed
+	}
+	if exchanger != nil {
+		exchanger.Send()
 	}
 	sites.logSilent()
 	if err = front.Settle(); err != nil || !c.Once {

@@ -119,6 +119,8 @@ type settings struct {
 	Polls       poll.Schedule
 	Subscribers map[string]float64
 
+	Exchange string // directory through which the crawlers of all partitions exchange URLs, see partition.Exchange; empty where there is one
+
 	PagerankJump float64 // zero means 0.15
 	RankEvery    int     // pages fetched between two computations of Pagerank; zero means an hour
 

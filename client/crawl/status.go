@@ -23,6 +23,7 @@ type counters struct {
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
 	Delivered, DeliveredBytes, Audits, Again                      atomic.Int64
 	Batched, Archived, Copied                                     atomic.Int64 // of Delivered
+	Sent, Taken                                                   atomic.Int64 // URLs, to and from other partitions
 }
 
 // delivered counts a page that came without a request of its own.
@@ -93,6 +94,8 @@ type Status struct {
 	Faults         int64 `json:"faults"`          // no response, or an incomplete one
 	Changed        int64 `json:"changed"`         // pages that were new or different
 	Duplicates     int64 `json:"duplicates"`
+	Sent           int64 `json:"sent,omitempty"`  // URLs that were found of other partitions, and sent to their crawlers
+	Taken          int64 `json:"taken,omitempty"` // URLs that these have sent
 	New            int64 `json:"new"`             // URLs that were not known
 	Told           int64 `json:"told"`            // changes that sources announced
 	Ignored        int64 `json:"ignored"`         // of those, changes that were not believed
@@ -155,7 +158,7 @@ func (c *Crawler) Status() Status {
 	s := Status{Running: true, Began: r.count.began,
 		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Listened: asked.Transported, Told: n.Told.Load(), Ignored: n.Ignored.Load(),
-		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(),
+		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(), Sent: n.Sent.Load(), Taken: n.Taken.Load(),
 		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(), Batched: n.Batched.Load(), Archived: n.Archived.Load(), Copied: n.Copied.Load(),
 		InFlight: asked.Sites}
 	s.Pushed = s.Delivered - s.Batched - s.Archived - s.Copied

@@ -46,11 +46,7 @@ type earnedTrust struct {
 func (e *earnedTrust) options(st *site, step *client.Step, by collection.Signal, now time.Time) collection.ApplyOptions {
 	o := collection.ApplyOptions{
 		Admit: func(url string) collection.Find {
-			v := e.c.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed})
-			if !v.OK && !byRobots(v) {
-				return collection.Find{}
-			}
-			return find(v, protocol.Depth(url), by)
+			return stored(e.c.Seeder.Admit(seed.Ref{URL: url, Depth: protocol.Depth(url), Kind: seed.Listed}), protocol.Depth(url), by)
 		},
 		Take: func(p *collection.Page, item *protocol.Item) bool {
 			if p.Told && p.Signal == by {

@@ -111,6 +111,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		print("", "%d of them audits of sites that publish their changes, %d fetched again because they differed from what was published", s.Audits, s.Again)
 	}
 	print("found", "%d URLs; %d pages new or changed, %d duplicates", s.New, s.Changed, s.Duplicates)
+	if s.Sent+s.Taken > 0 {
+		print("exchanged", "%d URLs sent to the crawlers of other partitions, %d taken in from them", s.Sent, s.Taken)
+	}
 	print("announced", "%d changes, %d of them ignored", s.Told, s.Ignored)
 	for _, by := range slices.Sorted(maps.Keys(s.Received)) {
 		n := s.Received[by]

@@ -282,7 +282,7 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 	s, err := c.times.site(sb.Origin)
 	if err != nil {
 		fault := FaultProtocol
-		if errors.As(err, new(*portError)) {
+		if errors.As(err, new(*siteError)) {
 			fault = FaultAddress
 		}
 		c.giveBack(sb.Site, sb.Tasks, fault, fmt.Errorf("site %d: %w", sb.Site, err))

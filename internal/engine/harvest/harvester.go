@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -123,6 +124,10 @@ type Options struct {
 	Private, Own bool
 	Blocked      []netip.Prefix
 
+	// Partition is the hosts that may be asked, for whatever; other crawlers ask the others. Each has its share of AddressRate. The zero value
+	// means all hosts.
+	Partition partition.Partition
+
 	// Resolver finds addresses; nil means the system's. Lookups is how many
 	// names are looked up at once (P04), and AddressAge how long a result is
 	// cached; zero means an hour. If more than the share MaxFailedLookups of the
@@ -208,7 +213,7 @@ func (h *Harvester) start() *timetable {
 			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
 			addresses: map[netip.Addr]*address{}, idle: map[*site]struct{}{},
 		}
-		h.times.manners.repaused = make(chan struct{})
+		h.times.manners.paused.again = make(chan struct{})
 		h.tasks = fetcher{opts: &h.Options, times: h.times, count: &h.count}
 		h.tasks.bodies.start(positive(h.Options.Memory, defaultMemory))
 		h.inner = h.newInner()

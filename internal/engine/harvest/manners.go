@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/inet"
 )
 
 // manners limit how often requests may be sent, by a Harvester's options, and to which sites none.
 type manners struct {
-	pauses   func(origin string) bool // whether a site gets no request; nil: none is paused
-	repaused chan struct{}            // closed by the next call of Pause
+	paused pauses
 
 	wait, waitBig time.Duration // a negative wait means none
 	slow          int           // negative: off
@@ -21,13 +21,20 @@ type manners struct {
 	addressRate   float64       // 0: by wait
 	addressConns  int
 	maxRate       float64 // negative: invitations are ignored
+	partition     partition.Partition
+}
+
+// pauses are what Pause has set.
+type pauses struct {
+	has   func(origin string) bool // whether a site gets no request; nil: none is paused
+	again chan struct{}            // closed by the next call of Pause
 }
 
 func (o *Options) manners() manners {
 	return manners{
 		wait: cmp.Or(o.Wait, DefaultWait), waitBig: positive(o.WaitBig, DefaultWaitBig), slow: cmp.Or(o.Slow, defaultSlow), hurry: o.Hurry,
 		perConn: min(positive(o.PerConn, DefaultPerConn), 100), atOnce: max(o.AtOnce, 1), idle: max(cmp.Or(o.IdleTimeout, DefaultIdle), 0), addressRate: o.AddressRate,
-		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate),
+		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate), partition: o.Partition,
 	}
 }
 
@@ -92,6 +99,7 @@ func (m *manners) pause(a *address, now time.Time) time.Duration {
 	if most <= 0 {
 		most = max(DefaultAddressRate, alone) // a gap of less than half a second is set for one's own machines only
 	}
+	most /= float64(max(m.partition.Of, 1)) // each of the other crawlers may have hosts there
 	for s := range a.guests {
 		rate -= 1 / m.least(s.pages).Seconds()
 	}

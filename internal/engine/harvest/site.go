@@ -82,12 +82,10 @@ func newSite(origin string) (*site, error) {
 	return s, nil
 }
 
-// A portError is a port that is never fetched from.
-type portError struct{ port string }
+// A siteError is why nothing is ever fetched from a site.
+type siteError struct{ why string }
 
-func (e *portError) Error() string {
-	return fmt.Sprintf("port %s is for another protocol: no request sent", e.port)
-}
+func (e *siteError) Error() string { return e.why + ": no request sent" }
 
 // plainName returns a host name in lower case and without dots at its end, and an address of IPv6 without brackets.
 func plainName(name string) string {

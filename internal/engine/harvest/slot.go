@@ -5,12 +5,10 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
-	"golang.org/x/net/publicsuffix"
-
 	"github.com/parleyweb/parley/internal/clock"
+	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/internal/pause"
 )
@@ -277,7 +275,7 @@ func (t *timetable) attach(n *host, ips []netip.Addr) {
 	}
 	at := ips[0]
 	for _, ip := range slices.Backward(ips) {
-		if t.slots[slotKey{domainOf(n.name), netOf(ip)}] != nil {
+		if t.slots[slotKey{partition.Domain(n.name), netOf(ip)}] != nil {
 			at = ip
 		}
 	}
@@ -335,7 +333,7 @@ func ordered(ips []netip.Addr, net netip.Addr) []netip.Addr {
 // move gives a host the slot of its registrable domain at an address. The lock is held.
 func (t *timetable) move(n *host, ip netip.Addr) {
 	n.seen = netip.Addr{}
-	key := slotKey{domainOf(n.name), netOf(ip)}
+	key := slotKey{partition.Domain(n.name), netOf(ip)}
 	n.ips = ordered(n.ips, key.net)
 	old := n.slot
 	if old != nil && old.key == key {
@@ -372,18 +370,6 @@ func (t *timetable) vacate(sl *slot) {
 		sl.at.big--
 	}
 	t.unpark(&sl.gate)
-}
-
-// domainOf returns the registrable domain of a name: one owner controls all names
-// below it. For an IP address it returns the address.
-func domainOf(name string) string {
-	if _, err := netip.ParseAddr(name); err == nil {
-		return name
-	}
-	if d, err := publicsuffix.EffectiveTLDPlusOne(strings.TrimRight(name, ".")); err == nil {
-		return d
-	}
-	return name
 }
 
 // netOf returns the unit that counts as one address: in IPv6 a /64, which one customer has.

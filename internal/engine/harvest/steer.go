@@ -23,9 +23,8 @@ func UnlessPaused(ctx context.Context, since time.Time) context.Context {
 func (h *Harvester) Pause(paused func(origin string) bool) {
 	t := h.lock()
 	defer t.mu.Unlock()
-	t.manners.pauses = paused
-	close(t.manners.repaused)
-	t.manners.repaused = make(chan struct{})
+	close(t.manners.paused.again)
+	t.manners.paused = pauses{paused, make(chan struct{})}
 	c := t.cycle
 	for _, s := range t.sites {
 		if t.paused(s) {
@@ -44,17 +43,17 @@ func (h *Harvester) Pause(paused func(origin string) bool) {
 func (h *Harvester) Paused(origin string) bool {
 	t := h.lock()
 	defer t.mu.Unlock()
-	return t.manners.pauses != nil && t.manners.pauses(origin)
+	return t.manners.paused.has != nil && t.manners.paused.has(origin)
 }
 
 // paused reports whether a site is paused. The lock is held.
 func (t *timetable) paused(s *site) bool {
-	return t.manners.pauses != nil && t.manners.pauses(s.origin)
+	return t.manners.paused.has != nil && t.manners.paused.has(s.origin)
 }
 
 // awaitPause waits until Pause is called, or ctx ends. It releases the lock, which is held, while it waits.
 func (t *timetable) awaitPause(ctx context.Context) {
-	called := t.manners.repaused
+	called := t.manners.paused.again
 	t.mu.Unlock()
 	defer t.mu.Lock()
 	select {

@@ -2,6 +2,7 @@ package harvest
 
 import (
 	"container/heap"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -41,7 +42,10 @@ func (t *timetable) site(origin string) (*site, error) {
 		return nil, err
 	}
 	if inet.ForeignPort(s.port) {
-		return nil, &portError{s.port}
+		return nil, &siteError{"port " + s.port + " is for another protocol"}
+	}
+	if n := t.manners.partition.Foreign(origin); n > 0 {
+		return nil, &siteError{fmt.Sprintf("%s is in partition %d, not in %s", origin, n, t.manners.partition)}
 	}
 	if n := t.hosts[s.host.name]; n != nil {
 		s.host = n

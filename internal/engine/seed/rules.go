@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/inet"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/protocol"
@@ -21,6 +22,9 @@ type Rules struct {
 	// each with its www twin: on all ports, or as "example.org:8080" on that
 	// one. If both are empty, every host is accepted.
 	DomainSuffixes, Hosts []string
+
+	// Partition is the hosts, of those that are accepted, that this crawler fetches from; the zero value means all.
+	Partition partition.Partition
 
 	// Accept are patterns of which a URL must match one; an empty list accepts all.
 	// Reject are patterns of which it must match none, and wins over Accept. A

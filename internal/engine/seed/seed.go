@@ -20,6 +20,8 @@ type Verdict struct {
 	Rule    string // for people, such as "robots.txt: Disallow: /private/" or "depth 17 exceeds the limit 15"
 	LogOnly bool   // recorded but not fetched: images, archives
 	Dynamic bool
+
+	Partition int // that has its host, if another crawler's: this one keeps it for that; else 0
 }
 
 // A Ref is a reference to a URL.
@@ -119,10 +121,11 @@ func (s *Seeder) CurrentRules() Rules {
 	return s.rules.Load().of
 }
 
-// Outside reports whether the hosts and domains of the Rules in force exclude an origin.
+// Outside reports whether the hosts and domains of the Rules in force, or its partition, exclude an origin.
 func (s *Seeder) Outside(origin string) bool {
 	s.begin()
-	return !s.rules.Load().domains.has(origin)
+	c := s.rules.Load()
+	return !c.domains.has(origin) || c.of.Partition.Foreign(origin) > 0
 }
 
 // Admit returns the verdict on a URL, whether or not its page is known. A refused
@@ -151,7 +154,7 @@ func (s *Seeder) Admit(r Ref) Verdict {
 	if r.Kind == Embedded || r.Kind == Person || r.Kind == Listed && o.document {
 		v.LogOnly = false
 	}
-	if r.Kind == Person {
+	if r.Kind == Person && v.Partition == 0 {
 		v.Rule = ""
 		if o.force != nil {
 			v.Rule = s.forbids(o.force, v.URL)
@@ -211,6 +214,11 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 		v.Rule = longer(protocol.MaxURL)
 	} else if rule := c.refuses(v.URL, begin); rule != "" {
 		v.Rule = rule
+	}
+	if v.Partition = c.of.Partition.Foreign(v.URL[:begin]); v.Partition > 0 && v.Rule == "" {
+		v.Rule = fmt.Sprintf("its host is in partition %d, not in %s", v.Partition, c.of.Partition)
+	} else {
+		v.Partition = 0
 	}
 	if o.site == nil && v.Rule == "" && !v.LogOnly {
 		o.site = s.enter(v.URL[:begin])

@@ -1,0 +1,134 @@
+// Package exchange sends the URLs that a crawler finds of other partitions of its crawl, and takes in those that their crawlers send (V29).
+package exchange
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/engine/partition"
+	"github.com/parleyweb/parley/internal/pause"
+)
+
+const (
+	mostSent  = 100_000 // URLs at a time
+	mostTaken = 1000    // in a transaction
+)
+
+// An Exchanger does this for a run of a crawler. It is for one goroutine.
+type Exchanger struct {
+	Collection *collection.Collection
+	With       partition.Exchange
+	Every      time.Duration
+	Log        *slog.Logger
+
+	Admit       func(url string, depth int) collection.Find                        // without URL: it is not admitted
+	Submit      func(context.Context, []collection.Visit, []collection.Find) error // stores them, and returns then
+	Busy        func(n int)                                                        // that a crawl that ends has to wait for n more, or -n fewer
+	Sent, Taken *atomic.Int64                                                      // count the URLs
+}
+
+// HandOver gives the pages of other partitions to their crawlers: those of an earlier run with fewer partitions.
+func (x *Exchanger) HandOver(ctx context.Context) error {
+	foreign := false
+	for s := range x.Collection.Sites() {
+		foreign = foreign || s.Held+s.Ready > 0 && x.With.Foreign(s.Origin) > 0
+	}
+	if !foreign {
+		return nil
+	}
+	var visits []collection.Visit
+	var finds []collection.Find
+	for p, err := range x.Collection.Pages(ctx) {
+		if err != nil {
+			return err
+		}
+		if p.State == collection.Excluded || p.State == collection.Gone || x.With.Foreign(p.URL) == 0 {
+			continue
+		}
+		f := x.Admit(p.URL, p.Depth)
+		visits, finds = append(visits, collection.Visit{Page: p.ID, Exclude: f.Exclude}), append(finds, f)
+		if len(finds) == mostTaken {
+			if err := x.Submit(ctx, visits, finds); err != nil {
+				return err
+			}
+			visits, finds = nil, nil
+		}
+	}
+	return x.Submit(ctx, visits, finds)
+}
+
+// Keep exchanges URLs until ctx ends.
+func (x *Exchanger) Keep(ctx context.Context) {
+	for pause.For(ctx, x.Every) {
+		x.Turn(ctx)
+	}
+}
+
+// Turn exchanges URLs once. A directory that is out of reach, such as that of a file server, delays them and nothing else.
+func (x *Exchanger) Turn(ctx context.Context) {
+	x.Busy(1) // what is taken in may be all that is left to fetch
+	defer x.Busy(-1)
+	x.Send()
+	files, err := x.With.Waiting()
+	for _, file := range files {
+		if err == nil {
+			err = x.take(ctx, file)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		x.Log.Warn("URLs of other crawlers cannot be taken in: trying again", "err", err)
+	}
+}
+
+// Send sends what was found. What cannot be sent is kept for the next time, and for the next run.
+func (x *Exchanger) Send() {
+	for {
+		list, last, err := collection.Outgoing(x.Collection, mostSent)
+		if err == nil && len(list) == 0 {
+			return
+		}
+		finds := make([]partition.Find, len(list))
+		for i, f := range list {
+			finds[i] = partition.Find{Partition: f.Partition, URL: f.URL, Depth: f.Depth}
+		}
+		if err == nil {
+			err = x.With.Send(finds)
+		}
+		if err == nil {
+			err = collection.Sent(x.Collection, last)
+		}
+		if err != nil {
+			x.Log.Warn("URLs for other crawlers are kept, and sent later", "err", err)
+			return
+		}
+		x.Sent.Add(int64(len(list)))
+	}
+}
+
+// take stores the URLs of a file, and then removes it. A file that is damaged is set aside, under another name.
+func (x *Exchanger) take(ctx context.Context, file string) error {
+	list, damaged := partition.Read(file)
+	for len(list) > 0 {
+		some := list[:min(len(list), mostTaken)]
+		list = list[len(some):]
+		var finds []collection.Find
+		for _, f := range some {
+			if is := x.Admit(f.URL, f.Depth); is.URL != "" {
+				finds = append(finds, is)
+			}
+		}
+		if err := x.Submit(ctx, nil, finds); err != nil {
+			return err
+		}
+		x.Taken.Add(int64(len(some)))
+	}
+	if damaged != nil {
+		x.Log.Warn("a file of URLs is damaged: it is set aside, and what comes before is taken in", "err", damaged)
+		return os.Rename(file, file+".damaged")
+	}
+	return os.Remove(file)
+}

@@ -1,0 +1,81 @@
+// Package partition divides the hosts of one crawl among several crawlers, and carries the URLs that each finds for the others (V29:
+// static assignment by a hash of the host, with an exchange of foreign URLs in batches).
+package partition
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// most is the largest number of partitions: each host is compared with all of them.
+const most = 1024
+
+// A Partition is the hosts that one of several crawlers fetches from: Number, from 1 on, of Of. The zero Partition is the whole crawl.
+type Partition struct{ Number, Of int }
+
+// Parse reads a Partition such as "2/8"; an empty text is the zero Partition.
+func Parse(text string) (p Partition, err error) {
+	if text == "" {
+		return p, nil
+	}
+	number, of, _ := strings.Cut(text, "/")
+	p.Number, err = strconv.Atoi(number)
+	if err == nil {
+		p.Of, err = strconv.Atoi(of)
+	}
+	if err != nil || p.Number < 1 || p.Number > p.Of || p.Of > most {
+		return Partition{}, fmt.Errorf("partition %.20q: want a number and how many there are, such as 2/8, at most %d", text, most)
+	}
+	return p, nil
+}
+
+func (p Partition) String() string { return fmt.Sprintf("%d/%d", p.Number, p.Of) }
+
+// Foreign returns the number of the partition that has the host of a URL, 0 if that is this one. It depends on the registrable domain alone, so
+// that all hosts of a domain have one crawler, which waits between requests to them. When a partition is added to n, one domain in
+// n+1 moves to it, and no other moves (rendezvous hashing).
+func (p Partition) Foreign(of string) int {
+	if p.Of < 2 {
+		return 0
+	}
+	h := fnv.New64a()
+	if u, err := url.Parse(of); err == nil {
+		io.WriteString(h, Domain(strings.ToLower(u.Hostname())))
+	}
+	owner, key, largest := 0, h.Sum64(), uint64(0)
+	for i := 1; i <= p.Of; i++ {
+		if w := mix(key ^ mix(uint64(i))); w >= largest {
+			owner, largest = i, w
+		}
+	}
+	if owner == p.Number {
+		return 0
+	}
+	return owner
+}
+
+// mix makes each bit of the result depend on all bits of x (the finalizer of SplitMix64).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Domain returns the registrable domain of a host: one owner controls all names below it. For an IP address it returns the address.
+func Domain(host string) string {
+	host = strings.TrimRight(host, ".")
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host
+	}
+	if d, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return d
+	}
+	return host
+}
