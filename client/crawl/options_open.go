@@ -191,8 +191,8 @@ func (o *Options) rules(r *seed.Rules) error {
 	if r.Partition, err = partition.Parse(s.Partition); err != nil {
 		return wrong("%s: %v", field("Partition"), err)
 	}
-	if r.Partition.Of > 0 && (len(s.Domain) == 0 || s.Exchange == "") {
-		return wrong("%s needs %s, the hosts of the whole crawl, and %s, a directory, both the same for all crawlers", field("Partition"), field("Domain"), field("Exchange"))
+	if (r.Partition.Of > 0) != (s.Exchange != "") || r.Partition.Of > 0 && len(s.Domain) == 0 {
+		return wrong("%s, %s, a directory, and %s, the hosts of the whole crawl, go together: the latter two are the same for all crawlers", field("Partition"), field("Exchange"), field("Domain"))
 	}
 	return positive(number{"MaxPages", s.MaxPages}, number{"MaxSites", s.MaxSites}, number{"PerSite", s.PerSite},
 		number{"MaxDepth", s.MaxDepth}, number{"MaxDepthDynamic", s.MaxDepthDynamic})

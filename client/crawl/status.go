@@ -138,8 +138,10 @@ type Status struct {
 // Came returns the number of all bytes received.
 func (s *Status) Came() int64 { return s.Wire + s.Listened }
 
-// Nothing reports whether neither a page nor a source was received.
-func (s *Status) Nothing() bool { return s.Fetched+s.Unchanged+s.Delivered+s.Heard == 0 }
+// Nothing reports whether neither a page nor a source was received, and no URL exchanged.
+func (s *Status) Nothing() bool {
+	return s.Fetched+s.Unchanged+s.Delivered+s.Heard+s.Sent+s.Taken == 0
+}
 
 // Revisits are the figures of the last plan of revisits.
 type Revisits = budget.Figures
