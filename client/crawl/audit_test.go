@@ -8,14 +8,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/pause"
-	"github.com/parleyweb/parley/protocol"
 )
 
 // replaced makes a site replace all its pages, from a moment on, without announcing it, as if its
@@ -27,8 +25,7 @@ func replaced(s *fakeweb.Site) (from *atomic.Bool) {
 		if !ok || !from.Load() {
 			return false
 		}
-		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(rw, "<title>another site</title><p>All of it is new.</p>%s", body)
+		html(rw, fmt.Sprintf("<title>another site</title><p>All of it is new.</p>%s", body))
 		return true
 	}
 	return from
@@ -46,25 +43,16 @@ func TestSilentSiteIsAudited(t *testing.T) {
 		right         float64
 	}
 	crawled := func(t *testing.T, speaks bool) (o outcome) {
-		dir := scratch(t)
-		synctest.Test(t, func(t *testing.T) {
-			w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-			defer w.Close()
-			s := w.Add(fakeweb.Honest)
-			s.Sitemap, s.Robots = false, "User-agent: *\nDisallow: /cgi-bin/\n"
-			path := func(i int) string { return fmt.Sprintf("/m%03d.html", i) }
-			for i := range pages {
-				s.Edit(path(i))
-			}
+		inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
+			s := numbered(w, pages)
 			s.Speaks = speaks
 			others := replaced(s)
-			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}})
-			defer col.Close()
+			c, col := w.paid(t, eager(0))
 			var since time.Time
 			runFor(t, c, before+after, func(ctx context.Context) {
 				for i := range 60 {
 					pause.For(ctx, before/60)
-					s.Edit(path(i * 7 % pages))
+					s.Edit(nth(i * 7 % pages))
 				}
 				since = time.Now()
 				others.Store(true)
@@ -73,9 +61,7 @@ func TestSilentSiteIsAudited(t *testing.T) {
 			})
 			_, o.visits = visits(w, s, since)
 			for i := range pages {
-				if p, _, err := col.Page(s.Origin + path(i)); err != nil {
-					t.Fatal(err)
-				} else if p.Title == "another site" {
+				if pageOf(t, col, s.Origin+nth(i)).Title == "another site" {
 					o.found++
 				}
 			}
@@ -98,14 +84,10 @@ func TestTrivialChangesDoNotBuyVisits(t *testing.T) {
 	noRace(t)
 	t.Parallel()
 	const days, pages, perPage = 6, 60, .5
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
 		pusher, honest := numbered(w, pages), numbered(w, pages)
 		pusher.Speaks, honest.Speaks = true, true
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: perPage})
-		defer col.Close()
+		c, col := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: perPage})
 		began := time.Now()
 		var list []push
 		runFor(t, c, days*aDay, func(ctx context.Context) {
@@ -127,8 +109,7 @@ func TestTrivialChangesDoNotBuyVisits(t *testing.T) {
 		budget := perPage * float64(col.Len()) * (days - days/2)
 		right := 0
 		for i := range pages {
-			body, _ := honest.Body(nth(i))
-			if p, _, err := col.Page(honest.Origin + nth(i)); err == nil && p.Digest == protocol.Sum([]byte(body)) {
+			if current(t, col, honest, nth(i)) {
 				right++
 			}
 		}
@@ -151,14 +132,10 @@ func TestTriflesBuyNoVisits(t *testing.T) {
 	const days, pages, perPage = 5, 60, .5
 	text := strings.Repeat("The page says much the same as before. ", 500/8)
 	crawled := func(t *testing.T, speaks bool) (all int, why []string) {
-		dir := scratch(t)
-		synctest.Test(t, func(t *testing.T) {
-			w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-			defer w.Close()
+		inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
 			s := numbered(w, pages)
 			s.Speaks = speaks
-			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: perPage})
-			defer col.Close()
+			c, _ := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: perPage})
 			c.Significant = true
 			runFor(t, c, days*aDay, func(ctx context.Context) {
 				for hour := 0; ctx.Err() == nil; hour++ {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A copy that ran while the clock was ahead continues once the clock is right:
@@ -22,10 +23,9 @@ func TestClockWasAhead(t *testing.T) {
 	var before *speaker
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(365 * 24 * time.Hour) // every synctest bubble begins at the same time
-		s, web := pipe(t, map[string]string{"a.html": "A", "b.html": "B"})
-		c := newCopy(t, s, func(m *crawl.Copy) { in(m); m.Harvester = web })
-		c.start()
-		c.want(s.live())
+		s := pipe(t, map[string]string{"a.html": "A", "b.html": "B"})
+		c := s.follow(t, in)
+		c.equal()
 		s.with(func() {
 			s.odd["b.html"] = func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 				http.Error(w, "not now", http.StatusServiceUnavailable)
@@ -38,31 +38,25 @@ func TestClockWasAhead(t *testing.T) {
 		}
 		c.stop()
 		stopped, err := c.m.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for site := range stopped.Collection.Sites() {
 			site.Quiet = time.Now().Add(time.Minute) // as after several pages in a row without a response
 			_, err = stopped.Collection.Commit(&collection.Commit{Sites: []collection.Site{site}})
 		}
-		if err := errors.Join(err, stopped.Collection.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, stopped.Collection.Close()))
 		before = s
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, before.live())
+		s := pipe(t, before.live())
 		s.journal = before.journal
-		c := newCopy(t, s, func(m *crawl.Copy) { in(m); m.Harvester = web })
-		c.start()
-		c.want(s.live())
+		c := s.follow(t, in)
+		c.equal()
 		s.edit("a.html", "A once more")
-		c.want(s.live())
+		c.equal()
 		s.with(func() {
 			if len(s.times["robots.txt"]) == 0 {
 				t.Error("robots.txt, which was last fetched at a future time, is not fetched")
 			}
 		})
-		c.stop()
 	})
 }

@@ -52,14 +52,14 @@ func TestNameMovedToPrivateAddress(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, web := pipe(t, map[string]string{"a": "A"})
+				s := pipe(t, map[string]string{"a": "A"})
 				names := &moving{}
 				names.move(c.first...)
 				var mu sync.Mutex
 				var dialled []string
-				dial := web.Options.Dial
-				web.Options.Resolver = names
-				web.Options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				dial := s.web.Options.Dial
+				s.web.Options.Resolver = names
+				s.web.Options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 					mu.Lock()
 					dialled = append(dialled, address)
 					mu.Unlock()
@@ -76,10 +76,8 @@ func TestNameMovedToPrivateAddress(t *testing.T) {
 					dialled = nil
 					return at
 				}
-				k := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.Private = web, c.allow })
-				k.start()
-				time.Sleep(time.Minute)
-				k.want(s.live())
+				k := s.follow(t, func(m *crawl.Copy) { m.Private = c.allow })
+				k.equalAfter(time.Minute)
 				inside()
 				names.move(c.second...)
 				wrong := strings.HasPrefix(c.first[0], "20.") && !c.allow
@@ -96,13 +94,8 @@ func TestNameMovedToPrivateAddress(t *testing.T) {
 					if again {
 						break
 					}
-					if err := k.stop(); err != nil {
-						t.Fatal(err)
-					}
+					k.stop()
 					k.start()
-				}
-				if err := k.stop(); err != nil {
-					t.Fatal(err)
 				}
 			})
 		})

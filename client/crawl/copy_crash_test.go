@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -45,7 +46,7 @@ func TestCopyKilledDuringEdits(t *testing.T) {
 	for p, body := range s.live() {
 		note(p, body)
 	}
-	c := newCopy(t, s, nil)
+	c := newCopy(t, s.base, nil)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	some := func() string {
 		for p := range s.live() {
@@ -58,9 +59,7 @@ func TestCopyKilledDuringEdits(t *testing.T) {
 		child := exec.Command(os.Args[0])
 		child.Env, child.Dir = append(os.Environ(), copyEnv+"="+s.base), filepath.Dir(c.m.Dir)
 		child.Stderr = os.Stderr
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, child.Start())
 		over := time.After(time.Duration(30+rnd.IntN(250)) * time.Millisecond)
 	storm:
 		for {

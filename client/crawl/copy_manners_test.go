@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -21,103 +19,78 @@ import (
 )
 
 func TestCopyPoliteness(t *testing.T) {
-	t.Run("delay", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s, web := pipe(t, pages(5))
-			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
-			c.start()
-			time.Sleep(time.Minute)
-			c.want(s.live())
-			checkGaps(t, s, time.Second)
-			c.stop()
+	run := func(name string, pages map[string]string, test func(*testing.T, *speaker)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, pipe(t, pages)) })
 		})
+	}
+	run("delay", pages(5), func(t *testing.T, s *speaker) {
+		c := s.follow(t, nil)
+		c.equalAfter(time.Minute)
+		checkGaps(t, s, time.Second)
 	})
-	t.Run("crawl delay", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s, web := pipe(t, pages(5))
-			s.robots = "User-agent: *\nCrawl-delay: 7\n"
-			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.Delay = web, -1 })
-			c.start()
-			time.Sleep(time.Minute)
-			c.want(s.live())
-			checkGaps(t, s, 7*time.Second)
-			c.stop()
-		})
+	run("crawl delay", pages(5), func(t *testing.T, s *speaker) {
+		s.robots = "User-agent: *\nCrawl-delay: 7\n"
+		c := s.follow(t, func(m *crawl.Copy) { m.Delay = -1 })
+		c.equalAfter(time.Minute)
+		checkGaps(t, s, 7*time.Second)
 	})
-	t.Run("forbidden until robots.txt changes", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s, web := pipe(t, map[string]string{"a": "A", "private/b": "B"})
-			s.robots = "User-agent: *\nDisallow: /private/\n"
-			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
-			c.start()
-			time.Sleep(time.Hour)
-			s.edit("private/b", "B2")
-			time.Sleep(time.Hour)
-			if got := s.gets(); got != "a" {
-				t.Errorf("requested %q", got)
-			}
-			if offered, owed, forbidden, _ := c.counts(); offered != 2 || owed != 0 || forbidden != 1 {
-				t.Errorf("%d pages, %d pending, %d forbidden", offered, owed, forbidden)
-			}
-			s.with(func() { s.robots = "User-agent: *\nAllow: /\n" })
-			time.Sleep(25 * time.Hour)
-			c.want(s.live())
-			c.stop()
-		})
+	run("forbidden until robots.txt changes", map[string]string{"a": "A", "private/b": "B"}, func(t *testing.T, s *speaker) {
+		s.robots = "User-agent: *\nDisallow: /private/\n"
+		c := s.follow(t, nil)
+		time.Sleep(time.Hour)
+		s.edit("private/b", "B2")
+		time.Sleep(time.Hour)
+		if got := s.gets(); got != "a" {
+			t.Errorf("requested %q", got)
+		}
+		if offered, owed, forbidden, _ := c.counts(); offered != 2 || owed != 0 || forbidden != 1 {
+			t.Errorf("%d pages, %d pending, %d forbidden", offered, owed, forbidden)
+		}
+		s.with(func() { s.robots = "User-agent: *\nAllow: /\n" })
+		c.equalAfter(25 * time.Hour)
 	})
-	t.Run("robots.txt unavailable", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s, web := pipe(t, map[string]string{"a": "A"})
-			s.odd["robots.txt"] = func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
-				w.WriteHeader(http.StatusBadGateway)
-			}
-			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
-			c.start()
-			time.Sleep(time.Hour)
-			if got := s.gets(); got != "" {
-				t.Errorf("requested %q", got)
-			}
-			s.with(func() { delete(s.odd, "robots.txt") })
-			time.Sleep(15 * time.Minute)
-			c.want(s.live())
-			c.stop()
-		})
+	run("robots.txt unavailable", map[string]string{"a": "A"}, func(t *testing.T, s *speaker) {
+		s.odd["robots.txt"] = func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		c := s.follow(t, nil)
+		time.Sleep(time.Hour)
+		if got := s.gets(); got != "" {
+			t.Errorf("requested %q", got)
+		}
+		s.with(func() { delete(s.odd, "robots.txt") })
+		c.equalAfter(15 * time.Minute)
 	})
-	t.Run("busy", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s, web := pipe(t, pages(3))
-			var busy atomic.Int64
-			for p := range s.pages {
-				s.odd[p] = func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
-					if busy.Add(1) <= 2 {
-						w.Header().Set("Retry-After", "300")
-						w.WriteHeader(http.StatusTooManyRequests)
-						return
-					}
-					own(w, r)
+	run("busy", pages(3), func(t *testing.T, s *speaker) {
+		var busy atomic.Int64
+		for p := range s.pages {
+			s.odd[p] = func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+				if busy.Add(1) <= 2 {
+					w.Header().Set("Retry-After", "300")
+					w.WriteHeader(http.StatusTooManyRequests)
+					return
 				}
+				own(w, r)
 			}
-			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
-			c.start()
-			time.Sleep(11 * time.Minute)
-			c.want(s.live())
-			if n := len(strings.Fields(s.gets())); n != 5 {
-				t.Errorf("%d requests", n)
+		}
+		c := s.follow(t, nil)
+		c.equalAfter(11 * time.Minute)
+		if n := len(strings.Fields(s.gets())); n != 5 {
+			t.Errorf("%d requests", n)
+		}
+		var all []time.Time
+		s.with(func() {
+			for _, p := range []string{"d0/p0.html", "d1/p1.html", "d2/p2.html"} {
+				all = append(all, s.times[p]...)
 			}
-			var all []time.Time
-			s.with(func() {
-				for _, p := range []string{"d0/p0.html", "d1/p1.html", "d2/p2.html"} {
-					all = append(all, s.times[p]...)
-				}
-			})
-			slices.SortFunc(all, time.Time.Compare)
-			for i := range 2 {
-				if gap := all[i+1].Sub(all[i]); gap < 5*time.Minute {
-					t.Errorf("next request after %v", gap)
-				}
-			}
-			c.stop()
 		})
+		slices.SortFunc(all, time.Time.Compare)
+		for i := range 2 {
+			if gap := all[i+1].Sub(all[i]); gap < 5*time.Minute {
+				t.Errorf("next request after %v", gap)
+			}
+		}
 	})
 }
 
@@ -149,19 +122,14 @@ func TestEveryRequestKeepsTheDelay(t *testing.T) {
 	var mu sync.Mutex
 	var begun []time.Time
 	site := sitetest.NewSite(t, map[string]string{"a.html": "a", "b.html": "b"})
-	u, err := url.Parse(site.Base)
-	if err != nil {
-		t.Fatal(err)
-	}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		begun = append(begun, time.Now())
 		mu.Unlock()
-		r.Host = u.Host
-		httputil.NewSingleHostReverseProxy(u).ServeHTTP(w, r)
+		proxy(site).ServeHTTP(w, r)
 	}))
 	defer front.Close()
-	c := newCopy(t, &speaker{base: site.Base}, func(m *crawl.Copy) {
+	c := newCopy(t, site.Base, func(m *crawl.Copy) {
 		m.NoStream, m.Delay = false, delay
 		m.Harvester = &harvest.Harvester{Options: harvest.Options{Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, front.Listener.Addr().String())
@@ -169,9 +137,7 @@ func TestEveryRequestKeepsTheDelay(t *testing.T) {
 	})
 	c.start()
 	c.want(map[string]string{"a.html": "a", "b.html": "b"})
-	if err := c.stop(); err != nil {
-		t.Fatal(err)
-	}
+	c.stop()
 	mu.Lock()
 	defer mu.Unlock()
 	if len(begun) < 4 { // robots.txt, the manifest, two pages, and a door

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -24,32 +23,23 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // Hosts are several web servers, by name, for a synctest bubble. One without an address is at a public one.
 type hosts struct {
+	web       *harvest.Harvester // reaches them
 	mu        sync.Mutex
 	by        map[string]http.Handler
 	addresses map[string]string
 	asked     []string // "host/path", in order
 }
 
-func newHosts(t testing.TB) (*hosts, *harvest.Harvester) {
+func newHosts(t testing.TB) *hosts {
 	w := &hosts{by: map[string]http.Handler{}, addresses: map[string]string{}}
-	conns, closed := make(chan net.Conn), make(chan struct{})
-	server := &http.Server{Handler: w}
-	go server.Serve(pipeListener{conns, closed})
-	t.Cleanup(func() { server.Close() })
-	return w, &harvest.Harvester{Options: harvest.Options{Resolver: w, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		here, there := net.Pipe()
-		select {
-		case conns <- there:
-			return here, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}}}
+	w.web = piped(t, w, w)
+	return w
 }
 
 func (w *hosts) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
@@ -81,7 +71,7 @@ func (w *hosts) set(host string, h http.Handler) {
 // site puts a site on a host.
 func (w *hosts) site(host string, pages map[string]string, former ...string) *speaker {
 	s := newSpeaker("http://"+host+"/", pages)
-	s.epoch, s.former = host[:strings.IndexByte(host, '.')], former
+	s.epoch, s.former, s.web = host[:strings.IndexByte(host, '.')], former, w.web
 	w.set(host, s)
 	return s
 }
@@ -142,20 +132,19 @@ func fourPages() map[string]string {
 func (c *copied) inode(name string) os.FileInfo {
 	c.t.Helper()
 	info, err := os.Stat(filepath.Join(c.m.Dir, name))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 	return info
 }
 
 // following starts a copy of old.test, and waits for its first pages.
-func following(t *testing.T, w *hosts, harvester *harvest.Harvester, log *bytes.Buffer) (old *speaker, c *copied) {
+func following(t *testing.T, w *hosts, set ...func(*crawl.Copy)) (old *speaker, c *copied) {
 	old = w.site("old.test", fourPages())
-	c = newCopy(t, old, func(m *crawl.Copy) { m.Harvester, m.Delay = harvester, -1 })
-	if log != nil {
-		c.m.Log = slog.New(slog.NewTextHandler(log, nil))
-	}
-	c.start()
+	c = old.follow(t, func(m *crawl.Copy) {
+		m.Delay = -1
+		for _, f := range set {
+			f(m)
+		}
+	})
 	time.Sleep(time.Minute)
 	c.want(old.live())
 	w.gets("old.test")
@@ -166,8 +155,8 @@ func following(t *testing.T, w *hosts, harvester *harvest.Harvester, log *bytes.
 // what was edited during the move is fetched. Later it is opened by either address.
 func TestCopyMovesWithItsSite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, harvester := newHosts(t)
-		_, c := following(t, w, harvester, nil)
+		w := newHosts(t)
+		_, c := following(t, w)
 		before := c.c.Collection.Log().Head()
 		kept := c.inode("d/b.html")
 
@@ -211,9 +200,7 @@ func TestCopyMovesWithItsSite(t *testing.T) {
 			t.Errorf("events after a cursor of the old address: %v", refused)
 		}
 		for i, base := range []string{oldSite, newSite} {
-			if err := c.stop(); err != nil {
-				t.Fatal(err)
-			}
+			c.stop()
 			c.m.Base = base
 			c.start()
 			moved.edit("d/b.html", base)
@@ -228,9 +215,6 @@ func TestCopyMovesWithItsSite(t *testing.T) {
 		}
 		if offered, owed, _, faults := c.counts(); offered != len(moved.live()) || owed != 0 || len(faults) != 0 {
 			t.Errorf("%d pages, %d pending, faults %q", offered, owed, faults)
-		}
-		if err := c.stop(); err != nil {
-			t.Fatal(err)
 		}
 	})
 }
@@ -248,11 +232,9 @@ func TestCopyFollowsSeveralMoves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, harvester := newHosts(t)
-				_, copied := following(t, w, harvester, nil)
-				if err := copied.stop(); err != nil {
-					t.Fatal(err)
-				}
+				w := newHosts(t)
+				_, copied := following(t, w)
+				copied.stop()
 				third := w.site("third.test", fourPages(), c.former...)
 				w.redirect("old.test", c.second, http.StatusPermanentRedirect, true)
 				w.redirect("new.test", thirdSite, http.StatusPermanentRedirect, true)
@@ -265,17 +247,11 @@ func TestCopyFollowsSeveralMoves(t *testing.T) {
 				if m := copied.manifest(); m.Cursor != third.cursor() {
 					t.Errorf("the copy is at %v", m.Cursor)
 				}
-				if err := copied.stop(); err != nil {
-					t.Fatal(err)
-				}
+				copied.stop()
 
-				late := newCopy(t, third, func(m *crawl.Copy) { m.Base, m.Harvester, m.Delay = oldSite, harvester, -1 })
-				late.start()
+				late := third.follow(t, func(m *crawl.Copy) { m.Base, m.Delay = oldSite, -1 })
 				time.Sleep(time.Hour)
 				late.want(third.live())
-				if err := late.stop(); err != nil {
-					t.Fatal(err)
-				}
 			})
 		})
 	}
@@ -306,9 +282,9 @@ func TestCopyStaysWithoutConfirmation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, harvester := newHosts(t)
+				w := newHosts(t)
 				var log bytes.Buffer
-				old, copied := following(t, w, harvester, &log)
+				old, copied := following(t, w, func(m *crawl.Copy) { m.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 				pages := fourPages()
 				pages["a.html"] = "of somebody else"
 				w.site("new.test", pages, c.former...)
@@ -323,9 +299,7 @@ func TestCopyStaysWithoutConfirmation(t *testing.T) {
 				}
 				other := copied.m // a claim gives nobody the copy of another site
 				other.Base, other.Harvester = newSite, nil
-				if err := copied.stop(); err != nil {
-					t.Fatal(err)
-				}
+				copied.stop()
 				if !strings.Contains(log.String(), c.says) {
 					t.Errorf("the log does not say %q:\n%s", c.says, log.String())
 				}
@@ -338,9 +312,6 @@ func TestCopyStaysWithoutConfirmation(t *testing.T) {
 				copied.start()
 				time.Sleep(24 * time.Hour)
 				copied.want(moved.live())
-				if err := copied.stop(); err != nil {
-					t.Fatal(err)
-				}
 			})
 		})
 	}
@@ -351,12 +322,10 @@ func TestCopyDoesNotMoveToPrivateAddress(t *testing.T) {
 	noTotals(t)
 	for _, allowed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w, harvester := newHosts(t)
+			w := newHosts(t)
 			w.addresses["new.test"] = "169.254.169.254"
-			old, c := following(t, w, harvester, nil)
-			if err := c.stop(); err != nil {
-				t.Fatal(err)
-			}
+			old, c := following(t, w)
+			c.stop()
 			c.m.Private = allowed
 			pages := fourPages()
 			pages["a.html"] = "inside"
@@ -371,9 +340,6 @@ func TestCopyDoesNotMoveToPrivateAddress(t *testing.T) {
 				old = moved
 			}
 			c.want(old.live())
-			if err := c.stop(); err != nil {
-				t.Fatal(err)
-			}
 		})
 	}
 }
@@ -382,8 +348,8 @@ func TestCopyDoesNotMoveToPrivateAddress(t *testing.T) {
 func TestCopyMovesBack(t *testing.T) {
 	noTotals(t)
 	synctest.Test(t, func(t *testing.T) {
-		w, harvester := newHosts(t)
-		_, c := following(t, w, harvester, nil)
+		w := newHosts(t)
+		_, c := following(t, w)
 		for _, to := range []string{"new", "old", "new"} {
 			from := map[string]string{"new": "old", "old": "new"}[to]
 			s := w.site(to+".test", fourPages(), "http://"+from+".test/")
@@ -397,17 +363,14 @@ func TestCopyMovesBack(t *testing.T) {
 				t.Errorf("the copy is at %v, the site at %v", m.Cursor, s.cursor())
 			}
 		}
-		if err := c.stop(); err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
 // Two addresses that redirect to each other by turns lead a copy to and fro at most once an hour.
 func TestCopyIsNotLedToAndFro(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, harvester := newHosts(t)
-		_, c := following(t, w, harvester, nil)
+		w := newHosts(t)
+		_, c := following(t, w)
 		var mu sync.Mutex
 		left, moves := "", 0 // the host that redirected last
 		for from, to := range map[string]string{"old.test": "new.test", "new.test": "old.test"} {
@@ -431,9 +394,7 @@ func TestCopyIsNotLedToAndFro(t *testing.T) {
 			}))
 		}
 		time.Sleep(5*time.Hour + 30*time.Minute)
-		if err := c.stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.stop()
 		if moves < 2 || moves > 7 {
 			t.Errorf("the copy has moved %d times", moves)
 		}
@@ -443,9 +404,9 @@ func TestCopyIsNotLedToAndFro(t *testing.T) {
 // The robots.txt of the new address does not lead requests into a private network.
 func TestMovedRobotsStayPublic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, harvester := newHosts(t)
+		w := newHosts(t)
 		w.addresses["inside.test"] = "10.0.0.1"
-		_, c := following(t, w, harvester, nil)
+		_, c := following(t, w)
 		moved := w.site("new.test", fourPages(), oldSite)
 		w.set("new.test", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/robots.txt" {
@@ -462,15 +423,12 @@ func TestMovedRobotsStayPublic(t *testing.T) {
 		if m := c.manifest(); m.URL != newSite+"robots.rdf" {
 			t.Errorf("the copy follows %s", m.URL)
 		}
-		if err := c.stop(); err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
 // A site moves from http to https, and its copy follows. No redirect or manifest makes the copy go back from https to http.
 func TestCopyMovesToHTTPS(t *testing.T) {
-	w, log := &hosts{by: map[string]http.Handler{}}, &lockedLog{}
+	w, log := &hosts{by: map[string]http.Handler{}}, new(said)
 	plain, secure := httptest.NewServer(w), httptest.NewTLSServer(w)
 	defer plain.Close()
 	defer secure.Close()
@@ -483,46 +441,19 @@ func TestCopyMovesToHTTPS(t *testing.T) {
 	}
 	moved := site(secure, plain)
 	w.redirect(host(plain), secure.URL, http.StatusMovedPermanently, true)
-	c := newCopy(t, moved, func(m *crawl.Copy) {
-		m.Base, m.Hurry, m.Log = plain.URL+"/", 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
+	c := moved.follow(t, func(m *crawl.Copy) {
+		m.Base, m.Hurry, m.Log = plain.URL+"/", 20*time.Millisecond, log.log()
 		m.Harvester = &harvest.Harvester{Options: harvest.Options{TLS: &tls.Config{RootCAs: x509.NewCertPool()}}}
 		m.Harvester.Options.TLS.RootCAs.AddCert(secure.Certificate())
 	})
-	c.start()
 	c.want(moved.live())
-	if err := c.stop(); err != nil {
-		t.Fatal(err)
-	}
+	c.stop()
 
 	site(plain, secure)
 	w.redirect(host(secure), plain.URL, http.StatusMovedPermanently, true)
 	c.start()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), "redirects from https to http"); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the log does not say that https must not become http:\n%s", log.String())
-		}
-	}
+	until(t, crawl.EngineOf(c.c), "the log says that https must not become http", func() bool { return log.has("redirects from https to http") > 0 })
 	if m := c.manifest(); m.URL != secure.URL+"/robots.rdf" {
 		t.Errorf("the copy follows %s", m.URL)
 	}
-	if err := c.stop(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-type lockedLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -20,14 +20,12 @@ func endless(s *speaker, asked *int) func(http.ResponseWriter, *http.Request, ht
 		s.mu.Unlock()
 		w.Header().Set("Content-Type", protocol.ManifestType)
 		m := protocol.Manifest{URL: s.base + "robots.rdf", Base: s.base, Cursor: protocol.Cursor{Epoch: "other", Seq: 1}, Items: 10_000, Complete: true}
-		protocol.WriteManifest(w, m, func(yield func(protocol.Item, error) bool) {
-			for i := range m.Items {
-				u := fmt.Sprintf("%s%d/%05d.html", s.base, n, i)
-				if !yield(protocol.Item{URL: u, Length: 7, Digest: protocol.Sum([]byte(u)), Modified: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)}, nil) {
-					return
-				}
-			}
-		}, nil)
+		var items []protocol.Item
+		for i := range m.Items {
+			u := fmt.Sprintf("%s%d/%05d.html", s.base, n, i)
+			items = append(items, protocol.Item{URL: u, Length: 7, Digest: protocol.Sum([]byte(u)), Modified: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)})
+		}
+		protocol.WriteManifest(w, m, each(items), nil)
 	}
 }
 
@@ -36,13 +34,11 @@ func endless(s *speaker, asked *int) func(http.ResponseWriter, *http.Request, ht
 func TestEndlessSiteHitsQuota(t *testing.T) {
 	noTotals(t)
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, map[string]string{"": "home", "a.html": "A", "b.html": "B"})
-		c := newCopy(t, s, func(m *crawl.Copy) {
-			m.Harvester, m.Delay, m.MaxPages, m.NoChanges, m.Poll = web, -1, 3000, true, time.Minute
+		s := pipe(t, map[string]string{"": "home", "a.html": "A", "b.html": "B"})
+		c := s.follow(t, func(m *crawl.Copy) {
+			m.Delay, m.MaxPages, m.NoChanges, m.Poll = -1, 3000, true, time.Minute
 		})
-		c.start()
-		time.Sleep(time.Minute)
-		c.want(s.live())
+		c.equalAfter(time.Minute)
 		asked := 0
 		s.with(func() { s.odd["robots.rdf"] = endless(s, &asked) })
 		time.Sleep(25 * time.Hour)
@@ -57,22 +53,12 @@ func TestEndlessSiteHitsQuota(t *testing.T) {
 		if n := c.c.Collection.Len(); n > asked*4000 {
 			t.Errorf("%d pages are known after %d fetches of the manifest", n, asked)
 		}
-		site := protocol.Origin(s.base)
-		is, _ := c.c.Collection.Site(site)
-		list, err := c.c.Collection.Sources(is.ID)
-		if err != nil {
-			t.Fatal(err)
+		if src := c.manifest(); src.Fault != "the site names more than 3000 pages" {
+			t.Errorf("the source's fault is %q", src.Fault)
 		}
-		for _, src := range list {
-			if src.URL == s.base+"robots.rdf" && src.Fault != "the site names more than 3000 pages" {
-				t.Errorf("the source's fault is %q", src.Fault)
-			}
-		}
-		c.want(s.live())
+		c.equal()
 		s.with(func() { delete(s.odd, "robots.rdf") })
 		s.edit("a.html", "edited")
-		time.Sleep(25 * time.Hour)
-		c.want(s.live())
-		c.stop()
+		c.equalAfter(25 * time.Hour)
 	})
 }

@@ -1,12 +1,10 @@
 package crawl_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"maps"
 	"net"
 	"net/http"
@@ -19,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -26,6 +25,7 @@ import (
 // A speaker is a site with a manifest and a change feed that serves its pages.
 type speaker struct {
 	base string
+	web  *harvest.Harvester // reaches it; nil: any does
 
 	mu      sync.Mutex
 	pages   map[string]string // by path below the base
@@ -194,19 +194,14 @@ func (s *speaker) manifest(w http.ResponseWriter) {
 	}
 	urls := slices.Collect(maps.Keys(s.pages))
 	slices.SortFunc(urls, func(a, b string) int { return protocol.Compare(s.base+a, s.base+b) })
-	items := func(yield func(protocol.Item, error) bool) {
-		for _, p := range urls {
-			if !yield(s.item(p), nil) {
-				return
-			}
-		}
-	}
-	var b bytes.Buffer
-	if err := protocol.WriteManifest(&b, m, iter.Seq2[protocol.Item, error](items), nil); err != nil {
-		panic(err)
+	var items []protocol.Item
+	for _, p := range urls {
+		items = append(items, s.item(p))
 	}
 	w.Header().Set("Content-Type", protocol.ManifestType)
-	w.Write(b.Bytes())
+	if err := protocol.WriteManifest(w, m, each(items), nil); err != nil {
+		panic(err)
+	}
 }
 
 func (s *speaker) changes(w http.ResponseWriter, r *http.Request) {
@@ -253,15 +248,33 @@ func serve(t testing.TB, pages map[string]string) *speaker {
 	return s
 }
 
-// pipe starts the site over in-memory pipes, for a synctest bubble. It is at
-// http://site.test/, and the harvester connects nowhere else.
-func pipe(t testing.TB, pages map[string]string) (*speaker, *harvest.Harvester) {
+// follow starts a copy of the site.
+func (s *speaker) follow(t testing.TB, set func(*crawl.Copy)) *copied {
+	c := newCopy(t, s.base, func(m *crawl.Copy) {
+		m.Harvester = s.web
+		if set != nil {
+			set(m)
+		}
+	})
+	c.site = s
+	c.start()
+	return c
+}
+
+// pipe starts the site over in-memory pipes, for a synctest bubble, at http://site.test/.
+func pipe(t testing.TB, pages map[string]string) *speaker {
 	s := newSpeaker("http://site.test/", pages)
+	s.web = piped(t, s, nowhere{})
+	return s
+}
+
+// piped serves over in-memory pipes, and returns a harvester that connects to nothing else.
+func piped(t testing.TB, h http.Handler, names harvest.Resolver) *harvest.Harvester {
 	conns, closed := make(chan net.Conn), make(chan struct{})
-	server := &http.Server{Handler: s}
+	server := &http.Server{Handler: h}
 	go server.Serve(pipeListener{conns, closed})
 	t.Cleanup(func() { server.Close() })
-	return s, &harvest.Harvester{Options: harvest.Options{Resolver: nowhere{}, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return &harvest.Harvester{Options: harvest.Options{Resolver: names, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		here, there := net.Pipe()
 		select {
 		case conns <- there:

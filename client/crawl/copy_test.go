@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -27,14 +27,16 @@ import (
 // copied is a copy that runs until the test ends, or until stop.
 type copied struct {
 	t    testing.TB
+	site *speaker // of which follow made it
 	m    crawl.Copy
 	c    *crawl.Crawler
-	stop func() error // ends the crawler and returns what Run did
+	stop func() // ends the crawler
 }
 
-func newCopy(t testing.TB, s *speaker, set func(*crawl.Copy)) *copied {
+// newCopy returns a copy of a site, in a new directory, which follows no stream unless set says so, and has not begun.
+func newCopy(t testing.TB, base string, set func(*crawl.Copy)) *copied {
 	dir := t.TempDir()
-	c := &copied{t: t, m: crawl.Copy{Base: s.base, NoStream: true, Dir: filepath.Join(dir, "copy"), State: filepath.Join(dir, "state")}}
+	c := &copied{t: t, m: crawl.Copy{Base: base, NoStream: true, Dir: filepath.Join(dir, "copy"), State: filepath.Join(dir, "state")}}
 	if testing.Verbose() {
 		c.m.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
@@ -46,26 +48,17 @@ func newCopy(t testing.TB, s *speaker, set func(*crawl.Copy)) *copied {
 
 func (c *copied) start() {
 	c.t.Helper()
-	if err := c.open(); err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, c.open())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- c.run(ctx) }()
-	stopped := false
-	c.stop = func() error {
-		if stopped {
-			return nil
-		}
-		stopped = true
+	c.stop = sync.OnceFunc(func() {
 		cancel()
-		return errors.Join(<-done, c.c.Collection.Close())
-	}
-	c.t.Cleanup(func() {
-		if err := c.stop(); err != nil {
+		if err := errors.Join(<-done, c.c.Collection.Close()); err != nil {
 			c.t.Error(err)
 		}
 	})
+	c.t.Cleanup(c.stop)
 }
 
 func (c *copied) open() (err error) {
@@ -121,6 +114,18 @@ func (c *copied) want(pages map[string]string) {
 	c.t.Fatalf("the copy is\n%s\nwant\n%s", got, w)
 }
 
+// equal waits until the copy equals its site, and equalAfter first for a time.
+func (c *copied) equal() {
+	c.t.Helper()
+	c.want(c.site.live())
+}
+
+func (c *copied) equalAfter(d time.Duration) {
+	c.t.Helper()
+	time.Sleep(d)
+	c.equal()
+}
+
 func list(m map[string]string) string {
 	var l []string
 	for k, v := range m {
@@ -144,10 +149,7 @@ func pages(n int) map[string]string {
 // counts returns how many pages are offered, pending fetch, and forbidden, and the faults of pages.
 func (c *copied) counts() (offered, owed, forbidden int, faults []string) {
 	c.t.Helper()
-	for p, err := range c.c.Collection.Pages(context.Background()) {
-		if err != nil {
-			c.t.Fatal(err)
-		}
+	for p := range every(c.t, c.c.Collection.Pages(context.Background())) {
 		switch {
 		case p.State == collection.Gone:
 			continue
@@ -166,11 +168,7 @@ func (c *copied) counts() (offered, owed, forbidden int, faults []string) {
 
 // manifest returns the source of the site.
 func (c *copied) manifest() (s collection.Source) {
-	list, err := c.c.Collection.Sources(0)
-	if err != nil {
-		c.t.Error(err)
-	}
-	for _, s := range list {
+	for _, s := range must.Get(c.c.Collection.Sources(0)) {
 		if s.Kind == collection.ManifestRDF {
 			return s
 		}
@@ -180,9 +178,8 @@ func (c *copied) manifest() (s collection.Source) {
 
 func TestFollowsASite(t *testing.T) {
 	s := serve(t, map[string]string{"": "home", "a.html": "A", "b.html": "B", "d/c.html": "C", "d/": "D"})
-	c := newCopy(t, s, func(m *crawl.Copy) { m.Contact = "https://crawler.example/about" })
-	c.start()
-	c.want(s.live())
+	c := s.follow(t, func(m *crawl.Copy) { m.Contact = "https://crawler.example/about" })
+	c.equal()
 	if got := s.gets(); got != " a.html b.html d/ d/c.html" {
 		t.Errorf("the first copy fetched %q", got)
 	}
@@ -198,21 +195,19 @@ func TestFollowsASite(t *testing.T) {
 		{func() { s.edit("e/", "D2"); s.move("new/n.html", "n.html"); s.remove("e/c.html") }, "e/"},
 	} {
 		step.do()
-		c.want(s.live())
+		c.equal()
 		if got := s.gets(); got != step.gets {
 			t.Errorf("requested %q, want %q", got, step.gets)
 		}
 	}
 	// Edits while nobody follows, some of which cancel out.
-	if err := c.stop(); err != nil {
-		t.Fatal(err)
-	}
+	c.stop()
 	s.edit("n.html", "N2")
 	s.edit("", "other")
 	s.edit("", "home")
 	s.move("moved/a.html", "a.html")
 	c.start()
-	c.want(s.live())
+	c.equal()
 	if got := s.gets(); got != "n.html" {
 		t.Errorf("fetched %q after a restart", got)
 	}
@@ -232,62 +227,51 @@ func TestFollowsASite(t *testing.T) {
 // Digests that are always wrong cost a bounded number of requests.
 func TestWrongDigestsCostBoundedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, pages(30))
+		s := pipe(t, pages(30))
 		s.lie = true
-		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.Delay = web, -1 })
-		c.start()
-		time.Sleep(10 * time.Minute)
-		c.want(s.live())
+		c := s.follow(t, func(m *crawl.Copy) { m.Delay = -1 })
+		c.equalAfter(10 * time.Minute)
 		if n := len(strings.Fields(s.gets())); n < 30 || n > 50 {
 			t.Errorf("%d requests for 30 pages", n)
 		}
 		s.edit("d0/p0.html", "edited")
-		time.Sleep(time.Minute)
-		c.want(s.live())
+		c.equalAfter(time.Minute)
 		if got := s.gets(); got != "d0/p0.html" {
 			t.Errorf("requested %q", got)
 		}
 		if is, ok := c.c.Collection.Copy(); !ok || !is.Demoted {
 			t.Errorf("copy %+v", is)
 		}
-		c.stop()
 	})
 }
 
 // A site without a journal or digests is polled, with conditional requests.
 func TestManifestWithoutCursorIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, map[string]string{"a": "A", "b": "B"})
+		s := pipe(t, map[string]string{"a": "A", "b": "B"})
 		s.bare = true
-		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.Poll = web, time.Hour })
-		c.start()
-		time.Sleep(5 * time.Minute)
-		c.want(s.live())
+		c := s.follow(t, func(m *crawl.Copy) { m.Poll = time.Hour })
+		c.equalAfter(5 * time.Minute)
 		s.gets()
 		s.with(func() {
 			s.pages["c"] = "C"
 			delete(s.pages, "a")
 		})
-		time.Sleep(70 * time.Minute)
-		c.want(s.live())
+		c.equalAfter(70 * time.Minute)
 		if got := s.gets(); got != "c" {
 			t.Errorf("requested %q", got)
 		}
-		c.stop()
 	})
 }
 
 // Parts of an archive left by a killed process are removed, but only once the state is locked by this process.
 func TestStaleArchivePartsAreRemoved(t *testing.T) {
 	s := serve(t, map[string]string{"a": "A"})
-	c := newCopy(t, s, nil)
-	c.start()
-	c.want(s.live())
+	c := s.follow(t, nil)
+	c.equal()
 	part, page := filepath.Join(c.m.State, "parley-123.part"), filepath.Join(c.m.State, "parley-of-a-person")
 	for _, name := range []string{part, page} {
-		if err := os.WriteFile(name, []byte("half of it"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, []byte("half of it"), 0o600))
 	}
 	there := func(name string) bool { _, err := os.Lstat(name); return err == nil }
 	if _, err := c.m.Open(); !errors.Is(err, collection.ErrHeld) {
@@ -301,38 +285,23 @@ func TestStaleArchivePartsAreRemoved(t *testing.T) {
 	if there(part) || !there(page) {
 		t.Errorf("the stale part: %v; another file: %v", there(part), there(page))
 	}
-	c.stop()
 }
 
 // A site whose robots.txt forbids its manifest is not followed, and the reason is reported
 // every time.
 func TestForbiddenManifestIsReported(t *testing.T) {
-	var mu sync.Mutex
-	var asked []string
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		asked = append(asked, r.URL.Path)
-		fmt.Fprint(w, "User-agent: parley\nDisallow: /robots.rdf\n")
-	}))
-	defer srv.Close()
-	m := crawl.Copy{Base: srv.URL, Dir: t.TempDir()}
+	w := newWeb(t, map[string]string{"/robots.txt": "User-agent: parley\nDisallow: /robots.rdf\n"})
+	m := crawl.Copy{Base: w.URL, Dir: t.TempDir()}
 	for range 2 {
 		c, err := m.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "robots.txt forbids "+srv.URL+"/robots.rdf") {
+		must.OK(t, err)
+		if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "robots.txt forbids "+w.URL+"/robots.rdf") {
 			t.Errorf("it ended with %v", err)
 		}
-		if err := c.Collection.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Collection.Close())
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(asked) != 1 || asked[0] != "/robots.txt" {
-		t.Errorf("it fetched %q", asked)
+	if got := w.requests(); len(got) != 1 || got[0] != "/robots.txt" {
+		t.Errorf("it fetched %q", got)
 	}
 }
 
@@ -340,12 +309,8 @@ func TestForbiddenManifestIsReported(t *testing.T) {
 // journal lost) the copy follows, and fetches only changed pages.
 func TestFollowsARealSite(t *testing.T) {
 	files := map[string]string{"index.html": "home", "a.html": "A", "d/b.html": "B", "d/c.html": "C"}
-	live := map[string]string{}
-	for k, v := range files {
-		live[k] = v
-	}
-	s := sitetest.NewSite(t, live)
-	c := newCopy(t, &speaker{base: s.Base}, func(m *crawl.Copy) { m.NoStream = false })
+	s := sitetest.NewSite(t, maps.Clone(files))
+	c := newCopy(t, s.Base, func(m *crawl.Copy) { m.NoStream = false })
 	c.start()
 	c.want(files)
 	write := func(name, text string) { files[name] = text; s.Write(name, text) }
@@ -371,14 +336,7 @@ func TestFollowsARealSite(t *testing.T) {
 		s.ForgetRequests()
 		step.do()
 		c.want(files)
-		var gets []string
-		for _, r := range s.Requests() {
-			if strings.HasPrefix(r.Agent, "Parley/") && !strings.HasSuffix(r.Path, "robots.rdf") && !strings.Contains(r.Path, "parley") {
-				gets = append(gets, r.Path)
-			}
-		}
-		slices.Sort(gets)
-		if got := strings.Join(gets, " "); got != step.gets {
+		if got := strings.Join(asked(s), " "); got != step.gets {
 			t.Errorf("%s: fetched %q, want %q", step.name, got, step.gets)
 		}
 	}
@@ -398,24 +356,21 @@ const copyEnv = "PARLEY_TEST_COPY"
 // followers of the copy.
 func TestEventsOfACopy(t *testing.T) {
 	s := serve(t, map[string]string{"a": "A"})
-	c := newCopy(t, s, nil)
-	c.start()
-	c.want(s.live())
+	c := s.follow(t, nil)
+	c.equal()
 	s.edit("a", "A2")
-	c.want(s.live())
+	c.equal()
 	s.move("a", "b")
-	c.want(s.live())
+	c.equal()
 	var got []string
-	for deadline := time.Now().Add(20 * time.Second); len(got) < 3 && time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	until(t, crawl.EngineOf(c.c), "the copy has three events", func() bool {
 		got = nil
-		list, err := c.c.Collection.Log().Read(t.Context(), protocol.Cursor{Epoch: c.c.Collection.Log().Head().Epoch}, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, ch := range list {
+		log := c.c.Collection.Log()
+		for _, ch := range must.Get(log.Read(t.Context(), protocol.Cursor{Epoch: log.Head().Epoch}, 10)) {
 			got = append(got, string(ch.Op)+" "+strings.TrimPrefix(ch.Item.URL, s.base))
 		}
-	}
+		return len(got) >= 3
+	})
 	if strings.Join(got, ", ") != "create a, update a, move b" {
 		t.Errorf("events of the copy: %q", got)
 	}

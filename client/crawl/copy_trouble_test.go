@@ -16,7 +16,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 )
 
@@ -61,10 +60,9 @@ func TestInvalidResponsesAreNotStored(t *testing.T) {
 				w.WriteHeader(200)
 			},
 		} {
-			s, web := pipe(t, map[string]string{"a.html": "A", bad: "X", "z.html": "Z"})
+			s := pipe(t, map[string]string{"a.html": "A", bad: "X", "z.html": "Z"})
 			s.odd[bad] = odd
-			c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.MaxPage = web, 5000 })
-			c.start()
+			c := s.follow(t, func(m *crawl.Copy) { m.MaxPage = 5000 })
 			time.Sleep(time.Hour)
 			want := s.live()
 			delete(want, bad)
@@ -82,8 +80,7 @@ func TestInvalidResponsesAreNotStored(t *testing.T) {
 				delete(s.odd, bad)
 			})
 			s.edit(bad, "X2")
-			time.Sleep(11 * time.Minute)
-			c.want(s.live())
+			c.equalAfter(11 * time.Minute)
 			if left, _ := os.ReadDir(filepath.Join(c.m.Dir, ".parley", "tmp")); len(left) > 0 {
 				t.Errorf("%s: %d files left over", name, len(left))
 			}
@@ -96,23 +93,20 @@ func TestInvalidResponsesAreNotStored(t *testing.T) {
 func TestLargePages(t *testing.T) {
 	large := func(n int, c string) string { return strings.Repeat(c, n) }
 	s := serve(t, map[string]string{"a": "A", "large": large(5<<20, "l"), "exact": large(6<<20, "e"), "huge": large(6<<20+1, "h")})
-	c := newCopy(t, s, func(m *crawl.Copy) { m.MaxPage = 6 << 20 })
-	c.start()
+	c := s.follow(t, func(m *crawl.Copy) { m.MaxPage = 6 << 20 })
 	want := s.live()
 	delete(want, "huge")
 	c.want(want)
 	s.edit("large", large(3<<20, "m"))
 	s.edit("exact", large(3<<20, "m")) // both of two equal pages are stored
 	s.edit("huge", large(2<<20, "g"))
-	c.want(s.live())
+	c.equal()
 	s.edit("large", large(7<<20, "n"))
 	s.edit("a", "the last")
 	want = s.live()
 	want["large"] = large(3<<20, "m")
 	c.want(want)
-	if err := c.stop(); err != nil {
-		t.Fatal(err)
-	}
+	c.stop()
 	if left, err := os.ReadDir(filepath.Join(c.m.Dir, ".parley", "tmp")); err != nil || len(left) > 0 {
 		t.Errorf("%d files left over, %v", len(left), err)
 	}
@@ -122,20 +116,19 @@ func TestLargePages(t *testing.T) {
 	}
 	s.move("exact", "moved")
 	s.edit("large", "small")
-	c.want(s.live())
+	c.equal()
 }
 
 // URLs can neither escape the directory nor take each other's file names.
 func TestHostileURLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, map[string]string{})
+		s := pipe(t, map[string]string{})
 		for _, p := range []string{"a", "a/", "a/b", "A", "x//y", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "..%5C..%5Cwindows", ".parley/site", "%2Eparley/tmp/1",
 			"CON", "aux.html", "nul%00nul", "line%0Abreak", "%FF%FE", "q?a=/../../b", "q?a", "~", "C:/boot", "a%20b", strings.Repeat("l", 3000),
 			strings.Repeat("d/", 500), "-rf", "index.html", "login", "a.jpg", "x?PHPSESSID=1", "x?utm_source=1", "r/r/r/r/r/r/r", ""} {
 			s.pages[p] = "page " + p
 		}
-		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.Delay = web, -1 })
-		c.start()
+		c := s.follow(t, func(m *crawl.Copy) { m.Delay = -1 })
 		time.Sleep(time.Minute)
 		names := map[string]string{}
 		for p, body := range s.live() {
@@ -155,19 +148,16 @@ func TestHostileURLs(t *testing.T) {
 		if beside, _ := os.ReadDir(filepath.Dir(c.m.Dir)); len(beside) != 2 { // copy and state
 			t.Errorf("files besides the copy: %v", beside)
 		}
-		if err := c.stop(); err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
 // A site that is down costs few requests, and its return is noticed soon.
 func TestSiteOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, pages(10))
-		dial, away := web.Options.Dial, new(atomic.Bool)
+		s := pipe(t, pages(10))
+		dial, away := s.web.Options.Dial, new(atomic.Bool)
 		var conns sync.Map
-		web.Options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		s.web.Options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if away.Load() {
 				return nil, errors.New("no route to host")
 			}
@@ -175,10 +165,8 @@ func TestSiteOutage(t *testing.T) {
 			conns.Store(nc, true)
 			return nc, err
 		}
-		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.Delay = web, -1 })
-		c.start()
-		time.Sleep(time.Minute)
-		c.want(s.live())
+		c := s.follow(t, func(m *crawl.Copy) { m.Delay = -1 })
+		c.equalAfter(time.Minute)
 		s.gets()
 		away.Store(true)
 		s.edit("d0/p0.html", "told on the connection that is left")
@@ -189,28 +177,13 @@ func TestSiteOutage(t *testing.T) {
 		}
 		time.Sleep(3 * time.Hour)
 		away.Store(false)
-		time.Sleep(6 * time.Minute)
-		c.want(s.live())
-		c.stop()
+		c.equalAfter(6 * time.Minute)
 	})
 }
 
-func TestCopyOpenErrors(t *testing.T) {
-	s := serve(t, map[string]string{"a": "A"})
-	c := newCopy(t, s, nil)
-	c.start()
-	c.want(s.live())
-	if _, err := c.m.Open(); !errors.Is(err, collection.ErrHeld) {
-		t.Errorf("second copy with the same state: %v", err)
-	}
-	c.stop()
-	other := c.m
-	other.Base = "http://other.test/"
-	if _, err := other.Open(); !errors.Is(err, collection.ErrOther) {
-		t.Errorf("state of another site: %v", err)
-	}
-	other.Base = "ftp://other.test/"
-	if _, err := other.Open(); err == nil {
+func TestCopyOfInvalidBase(t *testing.T) {
+	m := crawl.Copy{Base: "ftp://other.test/", Dir: t.TempDir()}
+	if _, err := m.Open(); err == nil {
 		t.Error("opened with an invalid base")
 	}
 }

@@ -3,40 +3,46 @@ package crawl_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/harvest"
 )
 
-// A web is a server of pages that counts its requests.
+// A web is a server of pages that notes its requests.
 type web struct {
 	*httptest.Server
 	mu    sync.Mutex
 	pages map[string]string
-	asked map[string]int
+	asked []string // the paths
+	other func(rw http.ResponseWriter, req *http.Request) bool
 }
 
 func newWeb(t *testing.T, pages map[string]string) *web {
-	w := &web{pages: pages, asked: map[string]int{}}
+	w := &web{pages: pages}
 	w.Server = httptest.NewServer(w)
 	t.Cleanup(w.Close)
 	return w
 }
 
+// answer overrides the responses of a web for some paths; f returns false for the rest.
+func (w *web) answer(f func(rw http.ResponseWriter, req *http.Request) bool) { w.other = f }
+
 func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked[req.URL.Path]++
+	w.asked = append(w.asked, req.URL.Path)
+	w.mu.Unlock()
+	if w.other != nil && w.other(rw, req) {
+		return
+	}
+	w.mu.Lock()
 	body, ok := w.pages[req.URL.Path]
+	w.mu.Unlock()
 	if !ok {
 		http.NotFound(rw, req)
 		return
@@ -49,20 +55,40 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	}
 	if strings.HasSuffix(req.URL.Path, ".txt") {
 		rw.Header().Set("Content-Type", "text/plain")
-	} else {
-		rw.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(rw, body)
+		return
 	}
-	fmt.Fprint(rw, body)
+	html(rw, body)
+}
+
+func html(rw http.ResponseWriter, text string) {
+	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprint(rw, text)
+}
+
+// redirect makes some paths redirect to others.
+func (w *web) redirect(to map[string]string) {
+	w.answer(func(rw http.ResponseWriter, req *http.Request) bool {
+		if to[req.URL.Path] != "" {
+			http.Redirect(rw, req, to[req.URL.Path], http.StatusFound)
+		}
+		return to[req.URL.Path] != ""
+	})
+}
+
+// requests returns the paths that were requested, in order.
+func (w *web) requests() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.asked)
 }
 
 // counts returns how often each path was requested, except for special files.
 func (w *web) counts() map[string]int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	n := map[string]int{}
-	for p, c := range w.asked {
+	for _, p := range w.requests() {
 		if p != "/robots.txt" && p != "/robots.rdf" && p != "/sitemap.xml" {
-			n[p] = c
+			n[p]++
 		}
 	}
 	return n
@@ -77,17 +103,15 @@ func page(title string, links ...string) string {
 	return b.String()
 }
 
-func open(t *testing.T, dir string) *collection.Collection {
-	t.Helper()
-	col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC})
-	if err != nil {
-		t.Fatal(err)
+// hub returns a home page with links to n pages, these pages, and the links.
+func hub(n int) (pages map[string]string, links []string) {
+	pages = map[string]string{}
+	for i := range n {
+		links = append(links, fmt.Sprintf("/p%d.html", i))
+		pages[links[i]] = page(links[i])
 	}
-	return col
-}
-
-func crawler(col *collection.Collection, start ...string) *crawl.Engine {
-	return crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Wait: -1, Slow: -1, Private: true, Agent: "parley-test/1"}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: start, Once: true})
+	pages["/"] = page("home", links...)
+	return pages, links
 }
 
 func TestSilentSite(t *testing.T) {
@@ -99,27 +123,17 @@ func TestSilentSite(t *testing.T) {
 		"/orphan.html": page("orphan"),
 		"/robots.txt":  "User-agent: *\nDisallow: /secret/\n",
 	})
-	dir := filepath.Join(t.TempDir(), "crawl")
-	col := open(t, dir)
-	if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	col := crawled(t, w.URL+"/")
 	want := map[string]int{"/": 1, "/a.html": 1, "/b.html": 1, "/c.html": 1, "/gone.html": 1}
-	if got := w.counts(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := w.counts(); !maps.Equal(got, want) {
 		t.Errorf("requested %v, want %v", got, want)
 	}
 	states := map[string]string{}
-	for p, err := range col.Pages(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for p := range every(t, col.Pages(context.Background())) {
 		states[strings.TrimPrefix(p.URL, w.URL)] = p.State.String()
 	}
-	if want := map[string]string{"/": "held", "/a.html": "held", "/b.html": "held", "/c.html": "held", "/gone.html": "refused", "/secret/x.html": "excluded"}; fmt.Sprint(states) != fmt.Sprint(want) {
+	if want := map[string]string{"/": "held", "/a.html": "held", "/b.html": "held", "/c.html": "held", "/gone.html": "refused", "/secret/x.html": "excluded"}; !maps.Equal(states, want) {
 		t.Errorf("pages are %v, want %v", states, want)
-	}
-	if err := col.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -136,48 +150,16 @@ func TestFrontPageForMissingURLs(t *testing.T) {
 	}
 	pages["/p1.html"] = page("p1", links...)
 	w := newWeb(t, pages)
-	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+	w.answer(func(_ http.ResponseWriter, req *http.Request) bool {
 		if _, ok := pages[req.URL.Path]; !ok && strings.HasSuffix(req.URL.Path, ".html") {
 			req.URL.Path = "/"
 		}
-		w.ServeHTTP(rw, req)
+		return false
 	})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	if err := crawler(col, w.URL+"/p1.html").Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	col := crawled(t, w.URL+"/p1.html")
 	for path, want := range map[string]collection.State{"/": collection.Held, "/lost.html": collection.Refused, "/p29.html": collection.Held} {
-		if p, _, err := col.Page(w.URL + path); err != nil || p.State != want {
-			t.Errorf("%s is %v (%s), want %v; %v", path, p.State, p.Fault, want, err)
+		if p := pageOf(t, col, w.URL+path); p.State != want {
+			t.Errorf("%s is %v (%s), want %v", path, p.State, p.Fault, want)
 		}
-	}
-}
-
-// With a quality that weighs links, the page that all pages link to ranks above the pages
-// that only the front page links to (K02).
-func TestLinkedPagesRankHigher(t *testing.T) {
-	w := newWeb(t, map[string]string{
-		"/": page("home", "a.html", "b.html", "c.html"), "/a.html": page("a", "hub.html"),
-		"/b.html": page("b", "hub.html"), "/c.html": page("c", "hub.html"), "/hub.html": page("hub", "/"),
-	})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	for range 2 { // the second run ranks the pages that the first found
-		c := crawler(col, w.URL+"/")
-		c.Quality = crawl.Quality{Pagerank: 1}
-		if err := c.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rank := func(path string) float32 {
-		p, _, err := col.Page(w.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.Rank
-	}
-	if hub, leaf := rank("/hub.html"), rank("/a.html"); hub <= 1 || leaf >= 1 || leaf <= 0 {
-		t.Errorf("the hub ranks %g, a leaf %g, where the average is 1", hub, leaf)
 	}
 }

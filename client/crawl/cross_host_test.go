@@ -2,7 +2,6 @@ package crawl_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,13 +44,9 @@ func TestSitemapOnAnotherHost(t *testing.T) {
 			w := newWeb(t, map[string]string{"/": page("home"), "/orphan.html": page("orphan"), "/robots.txt": "Sitemap: " + at + "/maps/index.xml\n"})
 			other.pages["/maps/index.xml"] = `<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>` + at + `/maps/1.xml</loc></sitemap></sitemapindex>`
 			other.pages["/maps/1.xml"] = sitemapOf(w.URL+"/orphan.html", at+"/own.html")
-			col := open(t, filepath.Join(t.TempDir(), "crawl"))
-			defer col.Close()
-			crawl := crawler(col, w.URL+"/")
-			crawl.Seeder = &seed.Seeder{Rules: seed.Rules{Hosts: []string{"127.0.0.1"}}}
-			if err := crawl.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			one := crawler(t, "", w.URL+"/")
+			one.Seeder = &seed.Seeder{Rules: seed.Rules{Hosts: []string{"127.0.0.1"}}}
+			finish(t, one)
 			asked := "map[]"
 			if c.read {
 				asked = "map[/maps/1.xml:1 /maps/index.xml:1]"
@@ -59,14 +54,14 @@ func TestSitemapOnAnotherHost(t *testing.T) {
 			if got := fmt.Sprint(other.counts()); got != asked {
 				t.Errorf("fetched %s from the other host, want %s", got, asked)
 			}
-			if other.asked["/robots.txt"] > 1 || other.asked["/sitemap.xml"] > 0 {
-				t.Errorf("fetched %v from the other host", other.asked)
+			if got := strings.Join(other.requests(), " "); strings.Count(got, "/robots.txt") > 1 || strings.Contains(got, "/sitemap.xml") {
+				t.Errorf("fetched %s from the other host", got)
 			}
-			p, ok, err := col.Page(w.URL + "/orphan.html")
-			if err != nil || ok != c.read || ok && (p.State != collection.Held || p.By != collection.BySitemap) {
-				t.Errorf("listed page: %v, %+v, %v", ok, p.State, err)
+			p := pageOf(t, one.Collection, w.URL+"/orphan.html")
+			if known := p.URL != ""; known != c.read || known && (p.State != collection.Held || p.By != collection.BySitemap) {
+				t.Errorf("listed page: %+v", p)
 			}
-			if _, ok, _ := col.Page(at + "/own.html"); ok {
+			if pageOf(t, one.Collection, at+"/own.html").URL != "" {
 				t.Error("a sitemap of one site added a page of another")
 			}
 		})

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -29,11 +28,8 @@ func TestContentsAfterCatchingUp(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, pulled %v", c.as, c.pulled), func(t *testing.T) {
 			x := newTeller(t, pages, func(m *crawl.Copy) { m.As, m.NoStream = c.as, c.pulled })
-			x.start()
-			x.settled()
-			if err := x.stop(); err != nil {
-				t.Fatal(err)
-			}
+			x.catchUp()
+			x.stop()
 			words := 1
 			if !c.pulled {
 				words = 6000 // so that the changes take more than one message
@@ -54,8 +50,7 @@ func TestContentsAfterCatchingUp(t *testing.T) {
 			})
 			x.gets()
 			x.m.Bulk = -1
-			x.start()
-			x.settled()
+			x.catchUp()
 			if got := len(x.gets()); got > c.most || c.pulled && messages.Load() < 10 {
 				t.Errorf("%d requests for %d pages, where %d are needed; %d messages", got, pages, c.most, messages.Load())
 			}
@@ -68,11 +63,9 @@ func TestContentsAfterCatchingUp(t *testing.T) {
 func TestUnrelatedPendingChangesDoNotDelayFetches(t *testing.T) {
 	noRace(t)
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, pages(3))
-		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
-		c.start()
-		time.Sleep(time.Minute)
-		c.want(s.live())
+		s := pipe(t, pages(3))
+		c := s.follow(t, nil)
+		c.equalAfter(time.Minute)
 		const late = "d0/p0.html" // which is fetched again after 10 seconds
 		s.with(func() {
 			s.odd[late] = func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) { http.NotFound(w, r) }
@@ -95,30 +88,19 @@ func TestUnrelatedPendingChangesDoNotDelayFetches(t *testing.T) {
 		if n := len(s.times[late]); n != 3 {
 			t.Errorf("%d requests, want an empty one between two with changes", n)
 		}
-		c.stop()
 	})
 }
 
 // A change is stored together with its page if the site sends the page at once, and otherwise before it.
 func TestChangeStoredWithItsPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, pages(3))
-		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
-		c.start()
+		s := pipe(t, pages(3))
+		c := s.follow(t, nil)
 		time.Sleep(time.Minute)
-		cursor := func() uint64 {
-			list, err := c.c.Collection.Sources(0)
-			for _, src := range list {
-				if src.Kind == collection.ManifestRDF {
-					return src.Cursor.Seq
-				}
-			}
-			t.Fatal("no manifest is followed", err)
-			return 0
-		}
+
 		const name = "d0/p0.html"
 		for i, takes := range []time.Duration{5 * time.Millisecond, time.Second} {
-			c.want(s.live())
+			c.equal()
 			s.with(func() {
 				s.odd[name] = func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 					time.Sleep(takes)
@@ -127,28 +109,25 @@ func TestChangeStoredWithItsPage(t *testing.T) {
 			})
 			s.edit(name, fmt.Sprint("again ", i))
 			time.Sleep(takes - time.Millisecond)
-			if got, want := cursor(), uint64(2*i); got != want {
+			if got, want := c.manifest().Cursor.Seq, uint64(2*i); got != want {
 				t.Errorf("before the page, which takes %v, the cursor is at %d, want %d", takes, got, want)
 			}
 			time.Sleep(2 * time.Millisecond)
-			if got, want := cursor(), uint64(i+1); got != want {
+			if got, want := c.manifest().Cursor.Seq, uint64(i+1); got != want {
 				t.Errorf("after the page, which takes %v, the cursor is at %d, want %d", takes, got, want)
 			}
-			c.want(s.live())
+			c.equal()
 			time.Sleep(time.Minute)
 		}
-		c.stop()
 	})
 }
 
 // A crawler does not wait for ever for a site that always says that it has more changes.
 func TestEndlessPendingChangesDoNotBlockFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, web := pipe(t, pages(3))
-		c := newCopy(t, s, func(m *crawl.Copy) { m.Harvester = web })
-		c.start()
-		time.Sleep(time.Minute)
-		c.want(s.live())
+		s := pipe(t, pages(3))
+		c := s.follow(t, nil)
+		c.equalAfter(time.Minute)
 		s.gets()
 		s.with(func() { s.ahead = 1 })
 		s.edit("d0/p0.html", "again")
@@ -156,15 +135,11 @@ func TestEndlessPendingChangesDoNotBlockFetches(t *testing.T) {
 		if got := s.gets(); got != "" {
 			t.Errorf("fetched %q, though the site has more changes to send", got)
 		}
-		time.Sleep(15 * time.Second)
-		c.want(s.live())
+		c.equalAfter(15 * time.Second)
 		s.edit("d1/p1.html", "again")
-		time.Sleep(10 * time.Second)
-		c.want(s.live())
+		c.equalAfter(10 * time.Second)
 		s.with(func() { s.ahead = 0 })
 		s.edit("d2/p2.html", "again")
-		time.Sleep(10 * time.Second)
-		c.want(s.live())
-		c.stop()
+		c.equalAfter(10 * time.Second)
 	})
 }

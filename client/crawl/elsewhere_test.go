@@ -2,16 +2,16 @@ package crawl_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -19,31 +19,13 @@ import (
 // ignored, so that pages are found by links; a client that follows it there is told the right address.
 func TestManifestOfAnotherAddress(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home", "a.html"), "a.html": page("a", "b.html"), "b.html": page("b")})
-	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		resp, err := http.Get(strings.TrimSuffix(site.Base, "/") + req.URL.Path)
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer resp.Body.Close()
-		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
-		w.WriteHeader(resp.StatusCode)
-		io.Copy(w, resp.Body)
-	}))
+	second := httptest.NewServer(proxy(site))
 	t.Cleanup(second.Close)
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	if err := crawler(col, second.URL+"/").Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	col := crawled(t, second.URL+"/")
 	if n := heldIn(col); n != 3 {
 		t.Errorf("%d pages of 3 are stored", n)
 	}
-	sources, err := col.Sources(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range sources {
+	for _, s := range must.Get(col.Sources(0)) {
 		if s.Kind == collection.ManifestRDF && (!s.Cursor.IsZero() || !s.Changed.IsZero() || !strings.Contains(s.Fault, site.Base)) {
 			t.Errorf("the manifest was applied, at %v, or its fault does not name the right site: %q", s.Cursor, s.Fault)
 		}
@@ -56,16 +38,14 @@ func TestManifestOfAnotherAddress(t *testing.T) {
 func TestRecrawlFindsNewManifest(t *testing.T) {
 	site := sitetest.NewSite(t, map[string]string{"index.html": page("home"), "a.html": page("a")})
 	site.Break("/robots.rdf", sitetest.Status(http.StatusNotFound, 0))
-	dir := filepath.Join(t.TempDir(), "crawl")
+	dir := t.TempDir()
 	for _, want := range []int{1, 2} { // a.html is linked from nowhere
-		col := open(t, dir)
-		if err := crawler(col, site.Base).Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if n := heldIn(col); n != want {
+		c := crawler(t, dir, site.Base)
+		finish(t, c)
+		if n := heldIn(c.Collection); n != want {
 			t.Errorf("%d pages are stored, want %d", n, want)
 		}
-		col.Close()
+		must.OK(t, c.Collection.Close())
 		site.Heal()
 	}
 }
@@ -80,15 +60,15 @@ func TestFollowRedirectReportsNewAddress(t *testing.T) {
 	refused(t, old.URL, site.Base)
 }
 
+// proxy passes requests on to a site.
+func proxy(site *sitetest.Site) http.Handler {
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(must.Get(url.Parse(site.Base))) }}
+}
+
 // refused expects a copy of a base to end by itself, with an error that names the right one.
 func refused(t *testing.T, base, right string) {
 	t.Helper()
-	copy := crawl.Copy{Base: base, Dir: t.TempDir()}
-	c, err := copy.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Collection.Close()
+	c := copyOf(t, base)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := c.Run(ctx); err == nil || !strings.Contains(err.Error(), right) {

@@ -6,15 +6,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A crawler that is stopped at any moment, with requests under way, ends; so it does
@@ -22,17 +19,9 @@ import (
 func TestStopDuringRequests(t *testing.T) {
 	noRace(t)
 	for i := range 12 {
-		dir := t.TempDir()
-		synctest.Test(t, func(t *testing.T) {
-			w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 60})
-			defer w.Close()
+		inBubble(t, fakeweb.Options{Seed: 1, Pages: 60}, func(t *testing.T, w *bubble) {
 			s := w.Add(fakeweb.Honest)
-			col, err := collection.Open(dir, &collection.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer col.Close()
-			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 100 * time.Millisecond}}, crawl.Settings{Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality})
+			c, col := w.open(t, 100*time.Millisecond, crawl.Settings{})
 			after := time.Second + time.Duration(i)*97*time.Millisecond
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
@@ -42,9 +31,7 @@ func TestStopDuringRequests(t *testing.T) {
 				c.Once, c.Stop.After = true, after
 			}
 			begun := time.Now()
-			if err := c.Run(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Run(ctx))
 			if took := time.Since(begun); took > after+time.Minute {
 				t.Errorf("canceled after %v, it ended after %v", after, took)
 			}
@@ -59,23 +46,14 @@ func TestStopDuringRequests(t *testing.T) {
 // nothing else there is due.
 func TestRecrawlADayLater(t *testing.T) {
 	noRace(t)
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 3})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 1, Pages: 3}, func(t *testing.T, w *bubble) {
 		s := w.Add(fakeweb.Honest)
 		s.Speaks, s.Sitemap, s.Robots = true, false, "User-agent: *\nDisallow: /cgi-bin/\n"
 		for day := range 3 {
 			s.Edit("/p1.html")
 			w.Forget()
-			col, err := collection.Open(dir, &collection.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Millisecond}}, crawl.Settings{Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality, Once: true})
-			if err := c.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			c, col := w.open(t, time.Millisecond, crawl.Settings{Once: true})
+			finish(t, c)
 			if log := fmt.Sprint(w.Log()); !strings.Contains(log, "/robots.rdf") || !strings.Contains(log, "/p1.html") {
 				t.Errorf("on day %d it fetches only %s", day, log)
 			} else if strings.Contains(log, "/sitemap.xml") { // which the manifest makes superfluous
@@ -91,10 +69,7 @@ func TestRecrawlADayLater(t *testing.T) {
 // them. The next crawl fetches them again.
 func TestCrawlEndsDespiteRefusedPages(t *testing.T) {
 	noRace(t)
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 1}, func(t *testing.T, w *bubble) {
 		s := numbered(w, 0)
 		s.Handler = func(rw http.ResponseWriter, r *http.Request) bool {
 			switch {
@@ -117,30 +92,22 @@ func TestCrawlEndsDespiteRefusedPages(t *testing.T) {
 		}
 		s.Put("/", "<title>home</title>"+links)
 		for crawls := 1; crawls <= 2; crawls++ {
-			col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of, Again: collection.Again{
-				Failing: []time.Duration{time.Second, 2 * time.Second}, Lost: 3 * time.Second, Missing: 2 * time.Second, Refused: 2 * time.Second, Gone: 2 * time.Second, Moved: 2 * time.Second}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 100 * time.Millisecond}}, crawl.Settings{Start: []string{s.Origin + "/"}, Policy: fresh.Thesis{}, Strategy: frontier.BreadthFirst{}, Quality: crawl.DefaultQuality, Once: true, TrapShare: 1})
+			c, col := w.open(t, 100*time.Millisecond, crawl.Settings{Once: true, TrapShare: 1}, func(o *collection.Options) {
+				o.Again = collection.Again{Failing: []time.Duration{time.Second, 2 * time.Second}, Lost: 3 * time.Second,
+					Missing: 2 * time.Second, Refused: 2 * time.Second, Gone: 2 * time.Second, Moved: 2 * time.Second}
+			})
 			began := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			if err := c.Run(ctx); err != nil {
-				t.Fatal(err)
+			runFor(t, c, time.Hour, nil)
+			if took := time.Since(began); took > 5*time.Minute {
+				t.Errorf("crawl %d took %v to end", crawls, took)
 			}
-			if took := time.Since(began); ctx.Err() != nil || took > 5*time.Minute {
-				t.Errorf("crawl %d took %v to end (%v)", crawls, took, ctx.Err())
-			}
-			cancel()
 			asked, _ := visits(w, s, began)
 			for _, kind := range []string{"missing", "refused", "moved", "failing"} {
 				if n := len(asked["/"+kind+"3.html"]); n == 0 || n > 4 {
 					t.Errorf("crawl %d fetched %d times a page that is %s", crawls, n, kind)
 				}
 			}
-			if err := col.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, col.Close())
 			w.Forget()
 			time.Sleep(time.Hour)
 		}
@@ -151,10 +118,7 @@ func TestCrawlEndsDespiteRefusedPages(t *testing.T) {
 func TestCrawlOfDeadSitesEnds(t *testing.T) {
 	noRace(t)
 	for _, kind := range []fakeweb.Kind{fakeweb.Refusing, fakeweb.Silent, fakeweb.Unresolved, ""} {
-		dir := scratch(t)
-		synctest.Test(t, func(t *testing.T) {
-			w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 3})
-			defer w.Close()
+		inBubble(t, fakeweb.Options{Seed: 1, Pages: 3}, func(t *testing.T, w *bubble) {
 			s := w.Add(kind)
 			back := time.Now().Add(8 * time.Second)
 			if kind == "" { // its pages fail after robots.txt, until it is back
@@ -167,16 +131,11 @@ func TestCrawlOfDeadSitesEnds(t *testing.T) {
 					return fails
 				}
 			}
-			c := opened(t, dir, w, func(o *crawl.Options) {
+			c := w.opened(t, func(o *crawl.Options) {
 				o.Retries.Hurry, o.Retries.Patience, o.Fetch.MaxFailedLookups = time.Second, 10*time.Second, 1
 			})
-			defer c.Collection.Close()
 			began := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			if err := c.Run(ctx); err != nil || ctx.Err() != nil {
-				t.Fatalf("%s: %v, %v", kind, err, ctx.Err())
-			}
+			runFor(t, c, time.Hour, nil)
 			if took := time.Since(began); took > 10*time.Minute {
 				t.Errorf("a crawl of a site that is %s took %v to end", kind, took)
 			}
@@ -203,24 +162,12 @@ func TestStopRules(t *testing.T) {
 		{crawl.Stop{Pages: 3}, "map[/:1 /a.html:1 /b.html:1]"},
 		{crawl.Stop{Bytes: 1}, "map[/:1]"},
 	} {
-		quality := crawl.Quality{Depth: 1}
-		col, err := collection.Open(t.TempDir(), &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: quality.Of})
-		if err != nil {
-			t.Fatal(err)
-		}
-		one := crawler(col, w.URL+"/")
-		one.Quality, one.Stop = quality, c.stop
-		if err := one.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, open(t, t.TempDir(), quick(), crawl.Settings{Quality: crawl.Quality{Depth: 1}, Stop: c.stop, Start: []string{w.URL + "/"}, Once: true}))
 		if got := fmt.Sprint(w.counts()); got != c.want {
 			t.Errorf("%+v: fetched %s, want %s", c.stop, got, c.want)
 		}
-		if err := col.Close(); err != nil {
-			t.Fatal(err)
-		}
 		w.mu.Lock()
-		clear(w.asked)
+		w.asked = nil
 		w.mu.Unlock()
 	}
 }

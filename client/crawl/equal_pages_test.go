@@ -2,7 +2,6 @@ package crawl_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 )
 
@@ -21,11 +20,7 @@ func TestEqualPagesHaveSeparateLinks(t *testing.T) {
 		deep += "x/"
 	}
 	w := newWeb(t, pages)
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	crawled(t, w.URL+"/")
 	got := w.counts()
 	for _, lang := range []string{"en", "de", "fr"} {
 		for _, name := range []string{"", "a.html", "b.html"} {

@@ -2,23 +2,18 @@ package crawl_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
@@ -51,35 +46,29 @@ func asked(s *sitetest.Site) (paths []string) {
 // once crawls a site until no fetch is pending.
 func once(t *testing.T, dir string, s *sitetest.Site) (*collection.Collection, crawl.Status) {
 	t.Helper()
-	col := open(t, dir)
-	t.Cleanup(func() { col.Close() })
-	c := crawler(col, s.Base)
-	c.Patience = 100 * time.Millisecond
-	c.Bulk = -1
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return col, c.Status()
+	c := crawler(t, dir, s.Base)
+	c.Patience, c.Bulk = 100*time.Millisecond, -1
+	finish(t, c)
+	return c.Collection, c.Status()
 }
 
 // holdsAll fails the test unless each page of the site is stored, and can be read.
 func holdsAll(t *testing.T, col *collection.Collection, s *sitetest.Site) {
 	t.Helper()
 	for u, text := range s.Pages() {
-		p, ok, err := col.Page(u)
-		if err != nil || !ok || p.State != collection.Held || p.Told {
-			t.Errorf("%s is %v, told %v: %v %v", u, p.State, p.Told, ok, err)
+		p := pageOf(t, col, u)
+		if p.State != collection.Held || p.Told {
+			t.Errorf("%s is %v, told %v", u, p.State, p.Told)
 			continue
 		}
 		c, err := col.Contents().Content(p.URL, p.Stored)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		must.OK(t, err)
 		body, err := io.ReadAll(c)
-		if err := errors.Join(err, c.Close()); err != nil || string(body) != text {
-			t.Errorf("%s is stored as %q, want %q: %v", u, body, text, err)
+		must.OK(t, err)
+		if string(body) != text || c.Status != http.StatusOK {
+			t.Errorf("%s is stored as %q with the status %d, want %q", u, body, c.Status, text)
 		}
+		must.OK(t, c.Close())
 	}
 }
 
@@ -88,7 +77,7 @@ func holdsAll(t *testing.T, col *collection.Collection, s *sitetest.Site) {
 func TestEqualPagesAreFetchedOnce(t *testing.T) {
 	const pages = 20
 	s := sitetest.NewSite(t, translated(pages))
-	dir := filepath.Join(t.TempDir(), "crawl")
+	dir := t.TempDir()
 	col, status := once(t, dir, s)
 	holdsAll(t, col, s)
 	contents, dirs := 4+pages, 3
@@ -99,24 +88,19 @@ func TestEqualPagesAreFetchedOnce(t *testing.T) {
 		t.Errorf("%d pages were fetched and %d were not, of %d", status.Fetched, status.Delivered, total)
 	}
 	for _, lang := range []string{"en", "de", "fr"} { // each links to its siblings
-		p, _, err := col.Page(s.Base + lang + "/p03.html")
-		if err != nil {
-			t.Fatal(err)
-		}
-		links, err := col.Links(p.ID)
-		if err != nil || len(links) != 1 {
-			t.Fatalf("%s leads to %v: %v", p.URL, links, err)
+		p := pageOf(t, col, s.Base+lang+"/p03.html")
+		links := must.Get(col.Links(p.ID))
+		if len(links) != 1 {
+			t.Fatalf("%s leads to %v", p.URL, links)
 		}
 		if to, _, err := col.PageByID(links[0]); err != nil || to.URL != s.Base+lang+"/p04.html" {
 			t.Errorf("%s leads to %s: %v", p.URL, to.URL, err)
 		}
-		if v, err := col.Contents().Versions(p.URL); err != nil || len(v) != 1 || v[0].Digest != p.Digest {
-			t.Errorf("the archive has of %s: %v, %v", p.URL, v, err)
+		if v := must.Get(col.Contents().Versions(p.URL)); len(v) != 1 || v[0].Digest != p.Digest {
+			t.Errorf("the archive has of %s: %v", p.URL, v)
 		}
 	}
-	if err := col.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, col.Close())
 
 	for i := range 10 {
 		s.Write(fmt.Sprintf("en/copy%d.html", i), s.Pages()[s.Base+"en/p05.html"])
@@ -140,12 +124,12 @@ func TestFirstOfEqualPagesFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := sitetest.NewSite(t, translated(5))
 			s.Break("/de/p02.html", fault) // the first, in the order of the manifest
-			col, _ := once(t, filepath.Join(t.TempDir(), "crawl"), s)
+			col, _ := once(t, "", s)
 			got := asked(s)
 			for _, u := range []string{"en/p02.html", "fr/p02.html"} {
-				p, _, err := col.Page(s.Base + u)
-				if err != nil || p.State != collection.Held || p.Digest != protocol.Sum([]byte(s.Pages()[s.Base+u])) {
-					t.Errorf("%s is %v, %v", u, p.State, err)
+				p := pageOf(t, col, s.Base+u)
+				if p.State != collection.Held || p.Digest != protocol.Sum([]byte(s.Pages()[s.Base+u])) {
+					t.Errorf("%s is %v", u, p.State)
 				}
 				if !slices.Contains(got, "/"+u) {
 					t.Errorf("%s was not fetched", u)
@@ -164,11 +148,11 @@ func TestRefusedEqualPagesAreNotStored(t *testing.T) {
 			s.Break(path, sitetest.Status(http.StatusForbidden, 0))
 		}
 	}
-	col, _ := once(t, filepath.Join(t.TempDir(), "crawl"), s)
+	col, _ := once(t, "", s)
 	for u := range s.Pages() {
-		p, _, err := col.Page(u)
-		if want := !strings.Contains(u, "/fr/"); err != nil || want != (p.State == collection.Held) || want == p.Digest.IsZero() {
-			t.Errorf("%s is %v, %v", u, p.State, err)
+		p := pageOf(t, col, u)
+		if want := !strings.Contains(u, "/fr/"); want != (p.State == collection.Held) || want == p.Digest.IsZero() {
+			t.Errorf("%s is %v", u, p.State)
 		}
 	}
 }
@@ -178,23 +162,17 @@ func TestRefusedEqualPagesAreNotStored(t *testing.T) {
 func TestCopyOfEqualPages(t *testing.T) {
 	const pages = 20
 	x := &teller{Site: sitetest.NewSite(t, translated(pages))}
-	x.copied = newCopy(t, &speaker{base: x.Base}, func(m *crawl.Copy) { m.Bulk = -1 })
+	x.copied = newCopy(t, x.Base, func(m *crawl.Copy) { m.Bulk = -1 })
 	x.start()
-	for deadline := time.Now().Add(20 * time.Second); len(x.files()) < 5 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	if err := x.stop(); err != nil {
-		t.Fatal(err)
-	}
+	until(t, crawl.EngineOf(x.c), "five pages are copied", func() bool { return len(x.files()) >= 5 })
+	x.stop()
 	x.start()
 	x.want(x.live())
 	contents, dirs := 4+pages, 3
 	if got := asked(x.Site); len(got) > contents+2*dirs+4 { // requests that were under way are repeated
 		t.Errorf("%d requests for %d contents: %v", len(got), contents, got)
 	}
-	if err := x.stop(); err != nil {
-		t.Fatal(err)
-	}
+	x.stop()
 	x.Write("en/copy.html", x.live()["en/p05.html"])
 	x.Publish()
 	x.start()
@@ -209,29 +187,17 @@ func TestCopyOfEqualPages(t *testing.T) {
 func TestFalseEqualPagesAreDetected(t *testing.T) {
 	noTotals(t)
 	const lies = 150
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 5)
-		s.Speaks = true
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 5)
 		s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
-			if strings.Contains(req.URL.Path, "/lie") {
-				rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-				fmt.Fprintf(rw, "<title>a lie</title><p>Nobody was told of this, %s.", req.URL.Path)
-				return true
+			lies := strings.Contains(req.URL.Path, "/lie")
+			if lies {
+				html(rw, fmt.Sprintf("<title>a lie</title><p>Nobody was told of this, %s.", req.URL.Path))
 			}
-			return false
+			return lies
 		}
-		revisit := crawl.Revisit{Policy: fresh.Priced{Eager: true}}
-		col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer col.Close()
-		c := crawler(col, s.Origin+"/")
-		c.Once, c.Policy, c.Revisit, c.NoFeeds, c.Bulk = false, revisit.Policy, &revisit, true, -1
-		c.Harvester = &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Second}}
+		revisit := eager(0)
+		c, col := w.open(t, time.Second, crawl.Settings{Revisit: &revisit, NoFeeds: true, Bulk: -1}, archiving)
 		var body string
 		lie := func(ctx context.Context, round int) (believed, seen int) {
 			for i := range lies {
@@ -239,13 +205,9 @@ func TestFalseEqualPagesAreDetected(t *testing.T) {
 			}
 			pause.For(ctx, 6*time.Hour)
 			for i := range lies {
-				p, _, err := col.Page(fmt.Sprintf("%s/lie%d-%d.html", s.Origin, round, i))
-				switch {
-				case err != nil:
-					t.Error(err)
-				case p.Title == "a lie":
+				if p := pageOf(t, col, fmt.Sprintf("%s/lie%d-%d.html", s.Origin, round, i)); p.Title == "a lie" {
 					seen++
-				case p.State == collection.Held:
+				} else if p.State == collection.Held {
 					believed++
 				}
 			}

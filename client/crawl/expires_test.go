@@ -3,7 +3,6 @@ package crawl_test
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,17 +11,16 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // Two sites say in Expires when their pages will change. One is right, at each midnight; the pages of the other never change. Visits find
 // out which, and that is stored.
 func TestExpiresIsJudged(t *testing.T) {
 	noRace(t)
-	dir := filepath.Join(scratch(t), "crawl")
+	dir := scratch(t)
 	synctest.Test(t, func(t *testing.T) {
-		w, h := newHosts(t)
+		w := newHosts(t)
 		site := func(changes bool) http.Handler {
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				day := time.Now().UTC().Truncate(aDay)
@@ -30,7 +28,6 @@ func TestExpiresIsJudged(t *testing.T) {
 					http.NotFound(rw, r)
 					return
 				}
-				rw.Header().Set("Content-Type", "text/html")
 				rw.Header().Set("Expires", day.Add(aDay).Format(http.TimeFormat))
 				var links []string
 				for i := range 10 {
@@ -40,20 +37,15 @@ func TestExpiresIsJudged(t *testing.T) {
 				if changes {
 					body += day.Format(time.DateOnly)
 				}
-				fmt.Fprint(rw, body)
+				html(rw, body)
 			})
 		}
 		w.set("right.test", site(true))
 		w.set("wrong.test", site(false))
 		revisit := crawl.Revisit{Policy: fresh.Priced{Shortest: time.Hour}, PerPage: 3}
-		options := &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality.Of}
-		col, err := collection.Open(dir, options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { col.Close() }()
-		c := crawl.NewEngine(col, &harvest.Harvester{Options: h.Options}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy,
-			Quality: crawl.DefaultQuality, Revisit: &revisit, Start: []string{"http://right.test/", "http://wrong.test/"}})
+		settings := crawl.Settings{Revisit: &revisit, Start: []string{"http://right.test/", "http://wrong.test/"}}
+		c := open(t, dir, w.web.Options, settings)
+		col := c.Collection
 		runFor(t, c, 6*aDay, nil)
 		right, wrong := judgedOf(t, col, "http://right.test"), judgedOf(t, col, "http://wrong.test")
 		if right.Right < 30 || right.Wrong > 0 {
@@ -65,14 +57,10 @@ func TestExpiresIsJudged(t *testing.T) {
 		if s := c.Status().Predictions; s.Right != right.Right+wrong.Right || s.Wrong != wrong.Wrong {
 			t.Errorf("the status has %+v, the sites have %+v and %+v", s, right, wrong)
 		}
-		if err := col.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if col, err = collection.Open(dir, options); err != nil {
-			t.Fatal(err)
-		}
-		if p, _, err := col.Page("http://right.test/3"); judgedOf(t, col, "http://right.test") != right || err != nil || p.Heard.Expires.Before(p.Last) {
-			t.Errorf("after a restart: %+v; a page expires %v, %v", judgedOf(t, col, "http://right.test"), p.Heard.Expires, err)
+		must.OK(t, col.Close())
+		col = open(t, dir, w.web.Options, settings).Collection
+		if p := pageOf(t, col, "http://right.test/3"); judgedOf(t, col, "http://right.test") != right || p.Heard.Expires.Before(p.Last) {
+			t.Errorf("after a restart: %+v; a page expires %v", judgedOf(t, col, "http://right.test"), p.Heard.Expires)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A maze is a site that generates its pages on request, and counts the requests.
@@ -61,15 +61,12 @@ func (m *maze) crawl(t *testing.T, dir string, trap func(uri string) bool, with 
 	m.mu.Lock()
 	m.asked = nil
 	m.mu.Unlock()
-	col := open(t, dir)
-	defer col.Close()
-	c := crawler(col, m.URL+"/")
+	c := crawler(t, dir, m.URL+"/")
+	defer c.Collection.Close()
 	if with != nil {
 		with(c)
 	}
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, c)
 	seen := map[string]bool{}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,12 +176,12 @@ func isFacet(uri string) bool { return strings.HasPrefix(uri, "/shop?") }
 func TestFacets(t *testing.T) {
 	noRace(t) // how many requests go into the search before it has learned depends on its speed
 	m := newMaze(t, shop(200, true))
-	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, func(c *crawl.Engine) { c.TrapShare, c.Stop.Pages = 1, 3000 })
+	real, wasted, s := m.crawl(t, "", isFacet, func(c *crawl.Engine) { c.TrapShare, c.Stop.Pages = 1, 3000 })
 	t.Logf("without a budget, until it has 3000 pages: %d useful pages, %d of the search", real, wasted)
 	if 10*wasted < 9*(real+wasted) {
 		t.Errorf("%d of %d requests went into the unlimited search: it is no trap", wasted, real+wasted)
 	}
-	dir := filepath.Join(t.TempDir(), "crawl")
+	dir := t.TempDir()
 	real, wasted, s = m.crawl(t, dir, isFacet, nil)
 	t.Logf("%d useful pages, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
 	if real != 200+10+2 {
@@ -203,17 +200,11 @@ func TestFacets(t *testing.T) {
 	if again > 2 || s.Waiting == 0 {
 		t.Errorf("run again, %d requests went into the search, and %d pages wait", again, s.Waiting)
 	}
-	col := open(t, dir)
-	defer col.Close()
+	col := crawler(t, dir).Collection
 	reasons := 0
-	for p, err := range col.Pages(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for p := range every(t, col.Pages(t.Context())) {
 		w, err := crawl.Explain(col, &seed.Seeder{}, p.URL, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		waits := slices.ContainsFunc(w.Rules, func(rule string) bool {
 			return strings.HasPrefix(rule, "waits: ") && strings.Contains(rule, " pages like /shop?")
 		})
@@ -233,7 +224,7 @@ func TestFacets(t *testing.T) {
 func TestFacetsKilled(t *testing.T) {
 	noRace(t) // how much it learns before the kill depends on its speed
 	m := newMaze(t, shop(200, true))
-	dir := filepath.Join(t.TempDir(), "crawl")
+	dir := t.TempDir()
 	total, useful := 0, map[string]bool{}
 	for i := range 12 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -243,15 +234,10 @@ func TestFacetsKilled(t *testing.T) {
 			m.after = 220
 		}
 		m.mu.Unlock()
-		col := open(t, dir)
-		c := crawler(col, m.URL+"/")
+		c := crawler(t, dir, m.URL+"/")
 		c.Hurry = time.Millisecond // what is learned is stored with each transaction
-		if err := c.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := col.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Run(ctx))
+		must.OK(t, c.Collection.Close())
 		cancel()
 		m.mu.Lock()
 		for _, u := range m.asked {
@@ -275,20 +261,19 @@ func TestFacetsKilled(t *testing.T) {
 func TestFacetsListedPagesDoNotWait(t *testing.T) {
 	plain := shop(200, true)
 	named := map[string]bool{}
-	var list strings.Builder
+	var list []string
 	m := newMaze(t, func(u *url.URL) (string, bool) {
 		if u.Path == "/sitemap.xml" {
-			return `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + list.String() + "</urlset>", true
+			return sitemapOf(list...), true
 		}
 		return plain(u)
 	})
 	for i := range 400 {
 		uri := fmt.Sprintf("/shop?brand=%d&max=%d&page=%d", i%10, i/10%10, i/100)
 		named[uri] = true
-		fmt.Fprintf(&list, "<url><loc>%s</loc></url>", strings.ReplaceAll(m.URL+uri, "&", "&amp;"))
+		list = append(list, strings.ReplaceAll(m.URL+uri, "&", "&amp;"))
 	}
-	dir := filepath.Join(t.TempDir(), "crawl")
-	real, wasted, s := m.crawl(t, dir, func(uri string) bool { return isFacet(uri) && !named[uri] }, nil)
+	real, wasted, s := m.crawl(t, "", func(uri string) bool { return isFacet(uri) && !named[uri] }, nil)
 	t.Logf("%d useful pages, %d of the search beside; %d wait", real, wasted, s.Waiting)
 	if real != 212+400+1 || s.Waiting == 0 {
 		t.Errorf("%d useful pages, want 613; %d wait", real, s.Waiting)
@@ -298,40 +283,22 @@ func TestFacetsListedPagesDoNotWait(t *testing.T) {
 // A waiting page that a person adds is fetched at once.
 func TestFacetsAddedPageDoesNotWait(t *testing.T) {
 	m := newMaze(t, shop(40, true))
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	c := crawler(col, m.URL+"/")
+	c := crawler(t, "", m.URL+"/")
 	c.Once = false
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
-	defer func() { cancel(); <-done }()
-	until := func(what string, cond func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("timed out waiting until %s: %+v", what, c.Status())
-			}
-		}
-	}
+	begin(t, c)
 	waits := ""
-	until("a page is reported as waiting", func() bool {
+	until(t, c, "a page is reported as waiting", func() bool {
 		if s := c.Status(); s.Waiting == 0 || s.Busy > 0 {
 			return false
 		}
-		for p, err := range col.Pages(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for p := range every(t, c.Collection.Pages(t.Context())) {
 			if p.Visits > 0 || p.State != collection.Known {
 				continue
 			}
 			w, err := c.Why(p.URL)
+			must.OK(t, err)
 			if signals := strings.Join(w.Signals, "\n"); strings.Contains(signals, "followed") || strings.Contains(signals, "subscribed") {
 				t.Errorf("no site of this crawl publishes its changes: %s", signals)
-			}
-			if err != nil {
-				t.Fatal(err)
 			}
 			if strings.Contains(fmt.Sprint(w.Rules), "waits: ") {
 				waits = p.URL
@@ -339,10 +306,9 @@ func TestFacetsAddedPageDoesNotWait(t *testing.T) {
 		}
 		return waits != ""
 	})
-	if _, err := c.Add(ctx, []string{waits}); err != nil {
-		t.Fatal(err)
-	}
-	until("the page is fetched", func() bool {
+	_, err := c.Add(t.Context(), []string{waits})
+	must.OK(t, err)
+	until(t, c, "the page is fetched", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return slices.Contains(m.asked, strings.TrimPrefix(waits, m.URL))
@@ -359,7 +325,7 @@ func TestGrowingRelativePaths(t *testing.T) {
 		body, ok := goods(u)
 		return strings.Replace(body, "</body>", `<a href="/deep/red/">more</a></body>`, 1), ok && u.Path != "/shop"
 	})
-	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), func(u string) bool { return strings.HasPrefix(u, "/deep/") }, nil)
+	real, wasted, s := m.crawl(t, "", func(u string) bool { return strings.HasPrefix(u, "/deep/") }, nil)
 	t.Logf("%d useful pages, %d of the path; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
 	if real != 200+10+1 {
 		t.Errorf("%d useful pages, want 211", real)
@@ -395,7 +361,7 @@ func TestFacetsDoNotHideSections(t *testing.T) {
 		}
 		return document(prose(name, 3), prose("page "+name, 50), links...), true
 	})
-	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), func(u string) bool { return strings.Contains(u, "search?") }, nil)
+	real, wasted, s := m.crawl(t, "", func(u string) bool { return strings.Contains(u, "search?") }, nil)
 	t.Logf("%d useful pages, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
 	if real != 2+5*31 || wasted > 50 {
 		t.Errorf("%d useful pages, want 157; %d of the search", real, wasted)
@@ -419,7 +385,7 @@ func TestCatalogueIsCrawledWhole(t *testing.T) {
 			}
 			return document(prose("name "+strconv.Itoa(i), 3), prose("item "+strconv.Itoa(i), 40), links...), true
 		})
-		real, _, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), func(string) bool { return false }, nil)
+		real, _, s := m.crawl(t, "", func(string) bool { return false }, nil)
 		if real != 2001 || s.Waiting != 0 {
 			t.Errorf("%s: %d pages of 2001, %d wait: %+v", form, real, s.Waiting, s.Traps)
 		}
@@ -487,14 +453,7 @@ func (m *maze) pages(t *testing.T, strategy string) int {
 	t.Helper()
 	o := ownSite(t, m.URL+"/")
 	o.Order.Strategy, o.Collection.Store = strategy, "none"
-	c, err := o.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Collection.Close()
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, openOptions(t, o))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.asked)
@@ -503,7 +462,7 @@ func (m *maze) pages(t *testing.T, strategy string) int {
 // Pages that are linked only from search results are found through the search.
 func TestFacetsLeadToPages(t *testing.T) {
 	m := newMaze(t, shop(300, false))
-	real, wasted, s := m.crawl(t, filepath.Join(t.TempDir(), "crawl"), isFacet, nil)
+	real, wasted, s := m.crawl(t, "", isFacet, nil)
 	t.Logf("%d useful pages, %d of the search; %d wait, %+v", real, wasted, s.Waiting, s.Traps)
 	if real < 270 {
 		t.Errorf("%d pages of 302", real)

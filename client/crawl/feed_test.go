@@ -6,17 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/harvest"
-	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/pause"
 )
@@ -25,10 +19,7 @@ import (
 // once when it is new in the feed, and for no other change of the feed.
 func TestFeedHasNews(t *testing.T) {
 	noRace(t)
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
 		s := w.Add(fakeweb.Honest)
 		s.Speaks, s.Sitemap = false, false
 		s.Put("/", `<title>Home</title><link rel=alternate type="application/rss+xml" href="/feed.xml">`)
@@ -53,8 +44,7 @@ func TestFeedHasNews(t *testing.T) {
 				return true
 			}
 			asked["200"]++
-			rw.Header().Set("Content-Type", "application/rss+xml")
-			fmt.Fprintf(rw, `<rss version="2.0"><channel><title>News</title><link>%s/</link><description>d</description>%s</channel></rss>`, s.Origin, items)
+			rss(rw, s, items)
 			return true
 		}
 		item := func(n int) string {
@@ -64,15 +54,7 @@ func TestFeedHasNews(t *testing.T) {
 		}
 		day := func(n int) string { return time.Date(1999, 1, n, 0, 0, 0, 0, time.UTC).Format(http.TimeFormat) }
 
-		policy := fresh.Thesis{MaxPeriod: -1}
-		col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: policy, Quality: crawl.DefaultQuality.Of})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer col.Close()
-		c := crawler(col, s.Origin+"/")
-		c.Policy, c.Once, c.FeedEvery = policy, false, time.Hour
-		c.Harvester = &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: time.Second}}
+		c, _ := w.open(t, time.Second, crawl.Settings{Policy: fresh.Thesis{MaxPeriod: -1}, FeedEvery: time.Hour})
 		first := item(1)
 		runFor(t, c, 24*time.Hour, func(ctx context.Context) {
 			for _, step := range []struct {
@@ -102,47 +84,8 @@ func TestFeedHasNews(t *testing.T) {
 	})
 }
 
-// A feed is polled at fixed intervals, or, if visits have a price, by the poll policy (A03, A13): a
-// feed without news ever more rarely, by the timer of advaRSS, until it is polled every 800 minutes.
-func TestFeedIsPolledByPolicy(t *testing.T) {
-	noRace(t)
-	for _, c := range []struct {
-		policy poll.Policy
-		least  int // polls in six days, once two are over
-		most   int
-	}{
-		{nil, 143, 144},
-		{poll.RoundRobin{Every: 6 * time.Hour}, 23, 24},
-		{poll.Trained{}, 10, 11},
-	} {
-		dir := scratch(t)
-		synctest.Test(t, func(t *testing.T) {
-			w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-			defer w.Close()
-			s := w.Add(fakeweb.Honest)
-			s.Speaks, s.Sitemap, s.Latency = false, false, 0
-			s.Put("/", `<title>Home</title><link rel=alternate type="application/rss+xml" href="/feed.xml">`)
-			var polls atomic.Int64
-			s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
-				if req.URL.Path != "/feed.xml" {
-					return false
-				}
-				polls.Add(1)
-				rw.Header().Set("Content-Type", "application/rss+xml")
-				fmt.Fprintf(rw, `<rss version="2.0"><channel><title>News</title><link>%s/</link><description>d</description></channel></rss>`, s.Origin)
-				return true
-			}
-			one, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{}, PerDay: 10})
-			defer col.Close()
-			one.NoFeeds, one.Polls.Policy, one.FeedEvery = false, c.policy, time.Hour
-			runFor(t, one, 9*24*time.Hour, func(ctx context.Context) {
-				pause.For(ctx, 2*24*time.Hour)
-				before := polls.Load()
-				pause.For(ctx, 6*24*time.Hour)
-				if n := int(polls.Load() - before); n < c.least || n > c.most {
-					t.Errorf("%+v: %d polls, want %d to %d", c.policy, n, c.least, c.most)
-				}
-			})
-		})
-	}
+// rss serves a feed with some items.
+func rss(rw http.ResponseWriter, s *fakeweb.Site, items string) {
+	rw.Header().Set("Content-Type", "application/rss+xml")
+	fmt.Fprintf(rw, `<rss version="2.0"><channel><title>News</title><link>%s/</link><description>d</description>%s</channel></rss>`, s.Origin, items)
 }

@@ -4,10 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 
-	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -15,10 +12,7 @@ import (
 // The manifest of a site may be in any directory above a start page. The pages wait until it has been looked for in all
 // of them: one that is not there says nothing about the others.
 func TestPagesWaitForEveryManifest(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
 		s := numbered(w, 3)
 		s.Put("/docs/manual/start.html", `<a href="/n00.html">one</a> <a href="/n01.html">two</a>`)
 		s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
@@ -31,8 +25,7 @@ func TestPagesWaitForEveryManifest(t *testing.T) {
 			}
 			return true
 		}
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 1})
-		defer col.Close()
+		c, _ := w.paid(t, eager(1))
 		c.Start, c.Once = []string{s.Origin + "/docs/manual/start.html"}, true
 		runFor(t, c, aDay, nil)
 		var order []string

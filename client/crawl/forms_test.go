@@ -1,7 +1,6 @@
 package crawl_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -37,7 +37,7 @@ func newTeller(t *testing.T, n int, set func(*crawl.Copy)) *teller {
 		files[fmt.Sprintf("d%d/p%d.html", i%3, i)] = x.long(20 + x.rnd.IntN(60))
 	}
 	x.Site = sitetest.NewWhole(t, files)
-	x.copied = newCopy(t, &speaker{base: x.Base}, func(c *crawl.Copy) {
+	x.copied = newCopy(t, x.Base, func(c *crawl.Copy) {
 		c.NoStream = false
 		if set != nil {
 			set(c)
@@ -45,8 +45,6 @@ func newTeller(t *testing.T, n int, set func(*crawl.Copy)) *teller {
 	})
 	return x
 }
-
-func (x *teller) start() { x.copied.start() }
 
 func (x *teller) long(words int) string {
 	var b strings.Builder
@@ -65,17 +63,8 @@ func (x *teller) live() map[string]string {
 	return m
 }
 
-// gets returns the requests except for doors and robots.txt, since the last call.
-func (x *teller) gets() (list []string) {
-	for _, r := range x.Requests() {
-		if p := r.Path; !strings.HasPrefix(p, "/parley/") && !strings.HasPrefix(p, "/robots.") && !strings.HasPrefix(p, "/.well-known/") {
-			list = append(list, p)
-		}
-	}
-	x.ForgetRequests()
-	slices.Sort(list)
-	return list
-}
+// gets returns the paths of the pages that were requested since the last call.
+func (x *teller) gets() []string { return asked(x.Site) }
 
 // edit changes some pages in all ways, and publishes the changes.
 func (x *teller) edit() {
@@ -132,6 +121,19 @@ func (x *teller) settled() {
 	x.t.Fatalf("differs from the site: %q; %d pages are pending, at %v, the site at %v: %v", x.differs(), owed, x.manifest().Cursor, x.Head(), faults)
 }
 
+// catchUp starts the copy, and waits until it equals the site. So does published, once changes are published.
+func (x *teller) catchUp() {
+	x.t.Helper()
+	x.start()
+	x.settled()
+}
+
+func (x *teller) published() {
+	x.t.Helper()
+	x.Publish()
+	x.settled()
+}
+
 // A copy is the same in each form, pulled and pushed (C02), and a form that delivers pages causes no fetch.
 func TestCopyInEveryForm(t *testing.T) {
 	for _, as := range append(protocol.Forms(), "") {
@@ -146,8 +148,7 @@ func TestCopyInEveryForm(t *testing.T) {
 				if as == protocol.AsSite || as == "" {
 					x.Archive()
 				}
-				x.start()
-				x.settled()
+				x.catchUp()
 				if got := x.gets(); len(got) > 0 {
 					t.Errorf("the first copy fetched %q", got) // an archive, or a batch, has it all
 				}
@@ -163,13 +164,10 @@ func TestCopyInEveryForm(t *testing.T) {
 				if whole := as == protocol.AsMeta || as == protocol.AsSite; whole != (len(got) > 0) {
 					t.Errorf("fetched %q", got)
 				}
-				if err := x.stop(); err != nil {
-					t.Fatal(err)
-				}
+				x.stop()
 				x.edit()
 				x.edit() // while nobody listens
-				x.start()
-				x.settled()
+				x.catchUp()
 				c := x.c.Listening(strings.TrimSuffix(x.Base, "/"))[x.Base+"robots.rdf"]
 				if want := as; want == "" {
 					if c.As != protocol.AsDelta || c.Why == "" {
@@ -200,20 +198,14 @@ func TestArchiveIsCounted(t *testing.T) {
 	for _, pulled := range []bool{false, true} {
 		x := newTeller(t, 30, func(c *crawl.Copy) { c.As, c.NoStream = protocol.AsSite, pulled })
 		x.Archive()
-		resp, err := http.Get(x.Base + "parley/site.wacz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		x.start()
-		x.settled()
+		resp, _ := must.Fetch(t, "GET", x.Base+"parley/site.wacz", "")
+		x.catchUp()
 		s := x.c.Status()
 		if s.Listened < resp.ContentLength || s.Listened > resp.ContentLength+20_000 || s.Came() != s.Wire+s.Listened {
 			t.Errorf("pulled %v: %d bytes by subscription, %d otherwise, of an archive of %d", pulled, s.Listened, s.Wire, resp.ContentLength)
 		}
 		x.Write("index.html", x.long(10))
-		x.Publish()
-		x.settled()
+		x.published()
 		if after := x.c.Status().Listened; after <= s.Listened {
 			t.Errorf("pulled %v: an announced change took %d bytes", pulled, after-s.Listened)
 		}
@@ -225,8 +217,7 @@ func TestWrongDeliveredBodiesAreFetched(t *testing.T) {
 	noTotals(t)
 	for _, as := range []protocol.Form{protocol.AsDelta, protocol.AsPage} {
 		x := newTeller(t, 10, func(c *crawl.Copy) { c.As, c.NoStream = as, true })
-		x.start()
-		x.settled()
+		x.catchUp()
 		x.gets()
 		x.Break("/parley/changes", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
 			r.Header.Del("Accept-Encoding")
@@ -276,13 +267,10 @@ func (r *recorder) Write(b []byte) (int, error) {
 // A base file that was modified locally cannot serve as the base of a diff: the page is fetched.
 func TestDamagedDeltaBase(t *testing.T) {
 	x := newTeller(t, 5, func(c *crawl.Copy) { c.As = protocol.AsDelta })
-	x.start()
-	x.settled()
+	x.catchUp()
 	x.gets()
 	for name := range x.files() {
-		if err := os.WriteFile(filepath.Join(x.m.Dir, filepath.FromSlash(name)), []byte("somebody was here"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(x.m.Dir, filepath.FromSlash(name)), []byte("somebody was here"), 0o644))
 	}
 	for u, text := range x.live() {
 		if u == "" {
@@ -290,8 +278,7 @@ func TestDamagedDeltaBase(t *testing.T) {
 		}
 		x.Write(u, text+"<p>more</p>")
 	}
-	x.Publish()
-	x.settled()
+	x.published()
 	if got := x.gets(); len(got) == 0 {
 		t.Errorf("fetched %q", got)
 	}
@@ -306,8 +293,7 @@ func TestBatchFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newTeller(t, 40, func(c *crawl.Copy) { c.As = protocol.AsMeta })
 			x.Break("/parley/batch", fault)
-			x.start()
-			x.settled()
+			x.catchUp()
 			if got := x.gets(); len(got) == 0 || len(got) > 41 || name != "cut" && len(got) != 41 {
 				t.Errorf("fetched %d pages of 41", len(got))
 			}
@@ -326,13 +312,9 @@ func TestBatchWithoutPages(t *testing.T) {
 		r.Body = io.NopCloser(strings.NewReader(`{"pages":[{"url":"` + x.Base + `unknown.html"}]}`))
 		own(w, r)
 	})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	c := crawler(col, x.Base)
+	c := crawler(t, "", x.Base)
 	c.Batch.Size, c.Bulk = 10, 5
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, c)
 	batches, pages := 0, 0
 	for _, r := range x.Requests() {
 		if r.Path == "/parley/batch" {
@@ -361,11 +343,8 @@ func TestBatchRetryAfter(t *testing.T) {
 		asked.CompareAndSwap(0, time.Now().UnixNano())
 		own(w, r)
 	})
-	x.start()
-	x.settled()
-	if err := x.stop(); err != nil {
-		t.Fatal(err)
-	}
+	x.catchUp()
+	x.stop()
 	if d := time.Duration(asked.Load() - refused.Load()); d < 2*time.Second {
 		t.Errorf("next request after %v", d)
 	}
@@ -377,12 +356,10 @@ func TestBatchRetryAfter(t *testing.T) {
 // A page that is fetched separately arrives as a diff if the site makes diffs.
 func TestFetchedDelta(t *testing.T) {
 	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
-	x.start()
-	x.settled()
+	x.catchUp()
 	before := x.c.Status().Wire
 	x.Write("index.html", x.live()[""]+"<p>a little more</p>")
-	x.Publish()
-	x.settled()
+	x.published()
 	if wire := x.c.Status().Wire - before; wire > 300 {
 		t.Errorf("%d bytes for one line", wire)
 	}
@@ -391,60 +368,29 @@ func TestFetchedDelta(t *testing.T) {
 // A collection with an archive stores delivered pages like fetched ones.
 func TestDeliveredPagesAreStored(t *testing.T) {
 	x := newTeller(t, 30, nil)
-	col := open(t, t.TempDir())
-	defer col.Close()
-	c := crawler(col, x.Base)
+	c := crawler(t, "", x.Base)
+	col := c.Collection
 	c.As, c.Once = protocol.AsPage, false
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
+	begin(t, c)
 	holds := func() bool {
 		for u, text := range x.Pages() {
-			p, ok, err := col.Page(u)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !ok || p.Digest != protocol.Sum([]byte(text)) {
+			if pageOf(t, col, u).Digest != protocol.Sum([]byte(text)) {
 				return false
 			}
 		}
 		return true
 	}
-	until := func(what string, is func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %+v", what, c.Status())
-			}
-		}
-	}
-	until("first", holds)
-	until("followed", func() bool { return c.Status().Followed == 1 })
+	until(t, c, "pages are stored", holds)
+	until(t, c, "the site is followed", func() bool { return c.Status().Followed == 1 })
 	x.gets()
 	x.edit()
-	until("edited", holds)
+	until(t, c, "edits are stored", holds)
 	if got := x.gets(); len(got) > 0 || c.Status().Delivered < 5 {
 		t.Errorf("fetched %q: %+v", got, c.Status())
 	}
-	for u, text := range x.Pages() {
-		p, _, _ := col.Page(u)
-		content, err := col.Contents().Content(p.URL, p.Stored)
-		if err != nil {
-			t.Fatalf("%s: %v", u, err)
-		}
-		b, err := io.ReadAll(content)
-		if string(b) != text || err != nil || content.Status != http.StatusOK {
-			t.Errorf("%s: %d bytes, %v", u, len(b), err)
-		}
-		content.Close()
-	}
-	v, err := col.Contents().Versions(x.Base)
-	if err != nil || len(v) != 2 || v[0].Digest == v[1].Digest {
-		t.Errorf("versions %+v, %v", v, err)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
+	holdsAll(t, col, x.Site)
+	if v := must.Get(col.Contents().Versions(x.Base)); len(v) != 2 || v[0].Digest == v[1].Digest {
+		t.Errorf("versions %+v", v)
 	}
 }
 
@@ -456,9 +402,7 @@ func TestKilledDuringDelivery(t *testing.T) {
 			for range 5 {
 				child := exec.Command(os.Args[0])
 				child.Env, child.Dir = append(os.Environ(), copyEnv+"="+x.Base, copyEnv+"_AS="+string(as)), filepath.Dir(x.m.Dir)
-				if err := child.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, child.Start())
 				for over := time.After(time.Duration(100+x.rnd.IntN(200)) * time.Millisecond); over != nil; {
 					x.edit()
 					select {
@@ -470,8 +414,7 @@ func TestKilledDuringDelivery(t *testing.T) {
 				child.Process.Kill()
 				child.Wait()
 			}
-			x.start()
-			x.settled()
+			x.catchUp()
 		})
 	}
 }
@@ -480,14 +423,10 @@ func TestKilledDuringDelivery(t *testing.T) {
 // from a server that has no such page, costs one more request, and no more than that.
 func TestInvalidDeltaCostsOneRequest(t *testing.T) {
 	x := newTeller(t, 3, func(c *crawl.Copy) { c.As = protocol.AsMeta })
-	x.start()
-	x.settled()
+	x.catchUp()
 	was := x.live()["d0/p0.html"]
 	garbage := []byte("this is no difference")
-	other, err := coding.Delta([]byte(was), []byte(was+"<p>something else</p>"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(coding.Delta([]byte(was), []byte(was+"<p>something else</p>")))
 	for i, sent := range [][]byte{garbage, other, nil} {
 		x.gets()
 		x.Break("/d0/p0.html", func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
@@ -504,14 +443,12 @@ func TestInvalidDeltaCostsOneRequest(t *testing.T) {
 			w.Write(sent)
 		})
 		x.Write("d0/p0.html", was+fmt.Sprintf("<p>edit %d</p>", i))
-		x.Publish()
-		x.settled()
+		x.published()
 		if got := x.gets(); len(got) != 2 {
 			t.Errorf("fetched %q", got)
 		}
 		x.Break("/d0/p0.html", nil)
 		x.Write("d0/p0.html", was)
-		x.Publish()
-		x.settled()
+		x.published()
 	}
 }

@@ -14,8 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sitetest"
 )
 
@@ -43,30 +42,30 @@ func crawlUntilKilled(base, after string) error {
 		}
 		return time.Now()
 	}
-	col, err := openWith("crawl", now)
+	c, err := openIn("crawl", quick(), lasting(base), archiving, func(o *collection.Options) { o.Now = now })
 	if err != nil {
 		return err
 	}
 	go func() {
-		for heldIn(col) < killedPages {
+		for heldIn(c.Collection) < killedPages {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
 		os.Exit(0)
 	}()
-	err = running(col, base).Run(context.Background())
-	return errors.Join(err, col.Close())
+	err = c.Run(context.Background())
+	return errors.Join(err, c.Collection.Close())
 }
 
-func openWith(dir string, now func() time.Time) (*collection.Collection, error) {
-	return collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: fresh.Priced{Eager: true}, Quality: crawl.DefaultQuality.Of, Contents: collection.WARC, Now: now})
+// lasting are the settings of a crawl that does not end.
+func lasting(start string) crawl.Settings {
+	revisit := eager(0)
+	return crawl.Settings{Start: []string{start}, Revisit: &revisit}
 }
 
-// running returns a crawler for a long run.
-func running(col *collection.Collection, base string) *crawl.Engine {
-	c := crawler(col, base)
-	c.Once, c.Policy, c.Revisit = false, fresh.Priced{Eager: true}, &crawl.Revisit{Policy: fresh.Priced{Eager: true}}
-	return c
+func running(t *testing.T, dir, start string) *crawl.Engine {
+	t.Helper()
+	return open(t, dir, quick(), lasting(start), archiving)
 }
 
 func heldIn(col *collection.Collection) (n int) {
@@ -80,10 +79,8 @@ func heldIn(col *collection.Collection) (n int) {
 // pages in its next run, though the site announces nothing more: what was
 // applied of its manifest is stored together with the cursor.
 func TestKilledCrawlCompletesLater(t *testing.T) {
-	files := map[string]string{"index.html": page("home")}
-	for i := range killedPages - 1 {
-		files[fmt.Sprintf("p%d.html", i)] = page(fmt.Sprint("page ", i))
-	}
+	files := pages(killedPages - 1)
+	files["index.html"] = page("home")
 	site := sitetest.NewSite(t, files)
 	site.Watch()
 	for _, how := range []struct {
@@ -96,25 +93,13 @@ func TestKilledCrawlCompletesLater(t *testing.T) {
 				child := exec.Command(os.Args[0])
 				child.Env, child.Dir = append(os.Environ(), killEnv+"="+site.Base+" "+strconv.Itoa(how.sign*n)), dir
 				idle := child.Run() == nil
-				col, err := openWith(filepath.Join(dir, "crawl"), nil)
-				if err != nil {
-					t.Fatalf("after transaction %d: %v", n, err)
-				}
-				before := heldIn(col)
-				ctx, cancel := context.WithCancel(t.Context())
-				run := make(chan error, 1)
-				go func() { run <- running(col, site.Base).Run(ctx) }()
-				for deadline := time.Now().Add(20 * time.Second); heldIn(col) < killedPages; time.Sleep(10 * time.Millisecond) {
-					if time.Now().After(deadline) {
-						t.Errorf("ended at transaction %d: %d pages of %d are stored, before the second run %d", n, heldIn(col), killedPages, before)
-						break
-					}
-				}
-				cancel()
-				if err := errors.Join(<-run, col.Close()); err != nil {
-					t.Errorf("ended at transaction %d: %v", n, err)
-				}
-				if idle || t.Failed() || before == killedPages {
+				c := running(t, filepath.Join(dir, "crawl"), site.Base)
+				before := heldIn(c.Collection)
+				end := begin(t, c)
+				until(t, c, fmt.Sprintf("a crawl that ended at transaction %d with %d pages has all", n, before), func() bool { return heldIn(c.Collection) == killedPages })
+				end()
+				must.OK(t, c.Collection.Close())
+				if idle || before == killedPages {
 					if n < 4 {
 						t.Errorf("only %d transactions were tried", n)
 					}

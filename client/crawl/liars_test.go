@@ -3,22 +3,20 @@ package crawl_test
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -67,17 +65,13 @@ const (
 // those of liars too.
 func TestLiarsAndFloods(t *testing.T) {
 	noRace(t)
-	dir, began := scratch(t), time.Now()
-	synctest.Test(t, func(t *testing.T) { liars(t, dir, fromEnv("PARLEY_SITES", 20), uint64(fromEnv("PARLEY_SEED", 1))) })
-	t.Logf("took %v", time.Since(began).Round(time.Millisecond))
+	seed := uint64(fromEnv("PARLEY_SEED", 1))
+	inBubble(t, fakeweb.Options{Seed: seed, Pages: 12}, func(t *testing.T, w *bubble) { liars(t, w, seed) })
 }
 
-func liars(t *testing.T, dir string, n int, number uint64) {
-	w := fakeweb.New(fakeweb.Options{Seed: number, Pages: 12})
-	defer w.Close()
+func liars(t *testing.T, w *bubble, number uint64) {
 	sort := map[*fakeweb.Site]sort{}
-	var start []string
-	for i := range n {
+	for i := range fromEnv("PARLEY_SITES", 20) {
 		kind, how := fakeweb.Honest, sorted(i)
 		switch how {
 		case fileLiar:
@@ -93,39 +87,22 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 			s.Robots += "Sitemap: " + s.Origin + "/sitemap.xml\n"
 		}
 		sort[s] = how
-		start = append(start, s.Origin+"/")
 	}
-	policy := fresh.Thesis{MaxPeriod: liarAge}
-	col, err := collection.Open(dir, &collection.Options{Strategy: frontier.ManifestFirst{}, Policy: policy, Quality: crawl.DefaultQuality.Of})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer col.Close()
-	c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}, crawl.Settings{Strategy: frontier.ManifestFirst{}, Policy: policy, Quality: crawl.DefaultQuality, Start: start,
-		Seeder: &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}},
-
-		SitemapEvery: 6 * time.Hour, ManifestEvery: time.Hour})
-	ctx, cancel := context.WithTimeout(t.Context(), liarEdits+liarRest)
-	defer cancel()
-	var beside sync.WaitGroup
-	for i, s := range w.Sites() {
-		beside.Go(func() { live(ctx, t, c, s, sort[s], rand.New(rand.NewPCG(number, uint64(i)))) })
-	}
+	c, col := w.open(t, 5*time.Second, crawl.Settings{Strategy: frontier.ManifestFirst{}, Policy: fresh.Thesis{MaxPeriod: liarAge},
+		Seeder: &seed.Seeder{Rules: seed.Rules{MaxPerSite: wildPerSite}}, SitemapEvery: 6 * time.Hour, ManifestEvery: time.Hour})
 	peak := uint64(0)
-	beside.Go(func() {
-		for pause.For(ctx, time.Hour) {
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			peak = max(peak, m.HeapInuse)
+	runFor(t, c, liarEdits+liarRest, func(ctx context.Context) {
+		var beside sync.WaitGroup
+		for i, s := range w.Sites() {
+			beside.Go(func() { live(ctx, t, c, s, sort[s], rand.New(rand.NewPCG(number, uint64(i)))) })
+		}
+		peak = peakMemory(ctx, func() {
 			for _, s := range w.Sites() {
 				believed(t, col, s, sort[s])
 			}
-		}
+		})
+		beside.Wait()
 	})
-	if err := c.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	beside.Wait()
 
 	for _, f := range w.Impolite(fakeweb.Manners{Gap: 5 * time.Second, Robots: true, Agent: "ParleyTest/1"}) {
 		t.Error(f)
@@ -136,15 +113,11 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 			if strings.HasPrefix(path, "/flood/") {
 				continue
 			}
-			body, _ := s.Body(path)
-			p, known, err := col.Page(s.Origin + path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !known && sort[s] == pageFlood {
+			p := pageOf(t, col, s.Origin+path)
+			if p.URL == "" && sort[s] == pageFlood {
 				continue // the number of pages accepted from a site is limited
 			}
-			if p.Digest != protocol.Sum([]byte(body)) {
+			if !current(t, col, s, path) {
 				if wrong++; wrong < 20 {
 					t.Errorf("%s%s (%d) differs from its site: %v, visited at %v, next at %v", s.Origin, path, sort[s], p.State, p.Last, p.At)
 				}
@@ -154,10 +127,7 @@ func liars(t *testing.T, dir string, n int, number uint64) {
 		if st.Pages > wildPerSite+protocol.MaxBatch {
 			t.Errorf("%s has %d pages", s.Origin, st.Pages)
 		}
-		rec, err := trust.Parse(st.Trust)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := must.Get(trust.Parse(st.Trust))
 		mute := 0
 		for i := range rec.Sources {
 			if _, m := rec.Sources[i].Muted(); m {
@@ -188,11 +158,7 @@ func voices(r *trust.Record) string {
 // believed checks the trust record of a site at any time.
 func believed(t *testing.T, col *collection.Collection, s *fakeweb.Site, how sort) {
 	st, _ := col.Site(s.Origin)
-	rec, err := trust.Parse(st.Trust)
-	if err != nil {
-		t.Error(err)
-		return
-	}
+	rec := must.Get(trust.Parse(st.Trust))
 	for i := range rec.Sources {
 		v := &rec.Sources[i]
 		_, mute := v.Muted()

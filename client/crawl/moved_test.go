@@ -2,11 +2,9 @@ package crawl_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,55 +13,60 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // A mover crawls hosts in a synctest bubble, and begins at old.test.
 type mover struct {
+	*hosts
 	t     *testing.T
-	w     *hosts
-	h     *harvest.Harvester
 	dir   string
+	col   *collection.Collection
 	rules seed.Rules
 	suits func(string) error // see Settings
-	start []string           // nil: old.test
+	start []string
 	log   bytes.Buffer
 }
 
-// run crawls for a time, or, if that is 0, until nothing is left to fetch, and calls f with the collection.
-func (m *mover) run(d time.Duration, beside func(), f func(*collection.Collection)) {
+// inMove runs a test with one.
+func inMove(t *testing.T, test func(*testing.T, *mover)) {
+	dir := scratch(t)
+	synctest.Test(t, func(t *testing.T) {
+		test(t, &mover{hosts: newHosts(t), t: t, dir: dir, rules: seed.Rules{Hosts: []string{"old.test"}}, start: []string{oldSite}})
+	})
+}
+
+// run crawls until nothing is left to fetch, or, if there is a function beside it, for a time.
+func (m *mover) run(d time.Duration, beside func()) {
 	m.t.Helper()
-	col := open(m.t, m.dir)
-	defer col.Close()
-	ctx, cancel := context.WithCancel(m.t.Context())
-	defer cancel()
-	if d > 0 {
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
-		go beside()
+	if m.col != nil {
+		must.OK(m.t, m.col.Close())
 	}
-	if m.start == nil {
-		m.start = []string{oldSite}
+	c := open(m.t, m.dir, m.web.Options, crawl.Settings{Seeder: &seed.Seeder{Rules: m.rules}, Start: m.start, Suits: m.suits,
+		Once: beside == nil, Log: slog.New(slog.NewTextHandler(&m.log, nil))}, archiving)
+	m.col = c.Collection
+	if beside == nil {
+		finish(m.t, c)
+		return
 	}
-	c := crawl.NewEngine(col, &harvest.Harvester{Options: m.h.Options}, crawl.Settings{Seeder: &seed.Seeder{Rules: m.rules}, Strategy: frontier.BreadthFirst{},
-		Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: m.start, Suits: m.suits, Once: d == 0, Log: slog.New(slog.NewTextHandler(&m.log, nil))})
-	if err := c.Run(ctx); err != nil {
-		m.t.Fatal(err)
+	go beside()
+	runFor(m.t, c, d, nil)
+}
+
+// holds fails unless so many pages of a site are stored, and not gone.
+func (m *mover) holds(base string, n int) {
+	m.t.Helper()
+	if got := m.held(base); len(got) != n {
+		m.t.Errorf("stored of %s: %d, want %d: %q\n%s", base, len(got), n, got, &m.log)
 	}
-	f(col)
 }
 
 // held returns the paths of a site whose content is stored, and not gone.
-func held(t *testing.T, col *collection.Collection, base string) (paths []string) {
-	t.Helper()
-	for p, err := range col.Pages(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+func (m *mover) held(base string) (paths []string) {
+	m.t.Helper()
+	for p := range every(m.t, m.col.Pages(m.t.Context())) {
 		if path, ok := strings.CutPrefix(p.URL, base); ok && !p.Digest.IsZero() && p.State != collection.Gone {
 			paths = append(paths, "/"+path)
 		}
@@ -79,82 +82,66 @@ func linked() map[string]string {
 // A site of a crawl moves to another host, which is no start page. The next crawl goes over: it fetches what was edited during the move,
 // and nothing else. Subscribers learn that the pages have moved. The crawl after that asks the old address for nothing but its manifest.
 func TestCrawlMovesWithItsSite(t *testing.T) {
-	dir := filepath.Join(scratch(t), "crawl")
-	synctest.Test(t, func(t *testing.T) {
-		w, h := newHosts(t)
-		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test"}}}
-		w.site("old.test", linked())
-		m.run(0, nil, func(col *collection.Collection) {
-			if got := held(t, col, oldSite); len(got) != 4 {
-				t.Fatalf("stored %q", got)
-			}
-		})
+	inMove(t, func(t *testing.T, m *mover) {
+		m.site("old.test", linked())
+		m.run(0, nil)
+		m.holds(oldSite, 4)
 		time.Sleep(90 * time.Minute)
-		w.gets("old.test")
+		m.gets("old.test")
 		pages := linked()
 		pages["a.html"], pages["new.html"] = page("A, edited"), page("N")
 		delete(pages, "gone.html")
-		w.site("new.test", pages, oldSite)
-		w.redirect("old.test", newSite, http.StatusMovedPermanently, true)
-		m.run(0, nil, func(col *collection.Collection) {
-			if got := held(t, col, newSite); fmt.Sprint(got) != "[/ /a.html /d/b.html /new.html]" {
-				t.Errorf("stored of the new address: %q\n%s", got, &m.log)
+		m.site("new.test", pages, oldSite)
+		m.redirect("old.test", newSite, http.StatusMovedPermanently, true)
+		m.run(0, nil)
+		if got := m.held(newSite); fmt.Sprint(got) != "[/ /a.html /d/b.html /new.html]" {
+			t.Errorf("stored of the new address: %q\n%s", got, &m.log)
+		}
+		if got, _ := m.gets("new.test"); strings.Join(got, " ") != "a.html new.html" {
+			t.Errorf("requested from the new address: %q", got)
+		}
+		if was := pageOf(t, m.col, oldSite); was.State != collection.Gone || was.Target != newSite {
+			t.Errorf("the old home page is %v, and leads to %s", was.State, was.Target)
+		}
+		home, a, b := pageOf(t, m.col, newSite), pageOf(t, m.col, newSite+"a.html"), pageOf(t, m.col, newSite+"d/b.html")
+		if l, err := m.col.Links(b.ID); err != nil || len(l) != 2 || !slices.Contains(l, home.ID) || !slices.Contains(l, a.ID) {
+			t.Errorf("%s links to %v, want %d and %d: %v", b.URL, l, home.ID, a.ID, err)
+		}
+		if body, err := m.col.Version(b.URL, b.Digest, 1<<20); err != nil || string(body) != pages["d/b.html"] {
+			t.Errorf("content of a page that has moved: %q, %v", body, err)
+		}
+		moves := 0
+		for e := range every(t, m.col.Events(t.Context(), protocol.Cursor{}, false)) {
+			if e.Op == protocol.Move && strings.TrimPrefix(e.URL, newSite) == strings.TrimPrefix(e.From, oldSite) {
+				moves++
 			}
-			if got, _ := w.gets("new.test"); strings.Join(got, " ") != "a.html new.html" {
-				t.Errorf("requested from the new address: %q", got)
-			}
-			was, _, _ := col.Page(oldSite)
-			if was.State != collection.Gone || was.Target != newSite {
-				t.Errorf("the old home page is %v, and leads to %s", was.State, was.Target)
-			}
-			home, _, _ := col.Page(newSite)
-			a, _, _ := col.Page(newSite + "a.html")
-			b, _, _ := col.Page(newSite + "d/b.html")
-			if l, err := col.Links(b.ID); err != nil || len(l) != 2 || !slices.Contains(l, home.ID) || !slices.Contains(l, a.ID) {
-				t.Errorf("%s links to %v, want %d and %d: %v", b.URL, l, home.ID, a.ID, err)
-			}
-			if body, err := col.Version(b.URL, b.Digest, 1<<20); err != nil || string(body) != pages["d/b.html"] {
-				t.Errorf("content of a page that has moved: %q, %v", body, err)
-			}
-			moves := 0
-			for e, err := range col.Events(t.Context(), protocol.Cursor{}, false) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if e.Op == protocol.Move && strings.TrimPrefix(e.URL, newSite) == strings.TrimPrefix(e.From, oldSite) {
-					moves++
-				}
-			}
-			if moves != 2 {
-				t.Errorf("%d moves in the events, want 2", moves)
-			}
-		})
+		}
+		if moves != 2 {
+			t.Errorf("%d moves in the events, want 2", moves)
+		}
 		if !strings.Contains(m.log.String(), "moved from "+oldSite+" to "+newSite) {
 			t.Errorf("the log does not say where the site has moved:\n%s", &m.log)
 		}
-		w.gets("old.test")
+		m.gets("old.test")
 		time.Sleep(90 * time.Minute)
 		m.rules.Hosts = append(m.rules.Hosts, "new.test") // as Options.Open does
-		m.run(0, nil, func(col *collection.Collection) {
-			if got, n := w.gets("new.test"); len(got) > 0 || n > 3 {
-				t.Errorf("the new address got %d requests, for pages %q", n, got)
-			}
-		})
+		m.run(0, nil)
+		if got, n := m.gets("new.test"); len(got) > 0 || n > 3 {
+			t.Errorf("the new address got %d requests, for pages %q", n, got)
+		}
 	})
 }
 
 // The new address is crawled already when the old one begins to redirect to it, and serves its manifest, but no page. Its manifest is
 // read again then, and what the crawl has of the old address moves.
 func TestCrawlKnowsTheNewAddress(t *testing.T) {
-	dir := filepath.Join(scratch(t), "crawl")
-	synctest.Test(t, func(t *testing.T) {
-		w, h := newHosts(t)
-		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test", "new.test"}}}
+	inMove(t, func(t *testing.T, m *mover) {
+		m.rules.Hosts = append(m.rules.Hosts, "new.test")
 		pages := linked()
 		pages["a.html"] = page("A", newSite+"other.html")
-		w.addresses["new.test"] = "20.1.1.2" // so that neither waits for the other
-		w.site("old.test", pages)
-		moved := w.site("new.test", pages, oldSite)
+		m.addresses["new.test"] = "20.1.1.2" // so that neither waits for the other
+		m.site("old.test", pages)
+		moved := m.site("new.test", pages, oldSite)
 		for path := range pages {
 			moved.odd[path] = func(rw http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 				rw.WriteHeader(http.StatusServiceUnavailable)
@@ -162,31 +149,23 @@ func TestCrawlKnowsTheNewAddress(t *testing.T) {
 		}
 		m.run(5*time.Hour, func() {
 			time.Sleep(2 * time.Hour)
-			if _, n := w.gets("new.test"); n == 0 {
+			if _, n := m.gets("new.test"); n == 0 {
 				t.Error("the new address is not crawled yet")
 			}
-			w.redirect("old.test", newSite, http.StatusPermanentRedirect, true)
-		}, func(col *collection.Collection) {
-			if got := held(t, col, newSite); len(got) != 4 {
-				t.Errorf("stored of the new address: %q\n%s", got, &m.log)
-			}
-			if got := held(t, col, oldSite); len(got) != 0 {
-				t.Errorf("stored of the old address: %q", got)
-			}
+			m.redirect("old.test", newSite, http.StatusPermanentRedirect, true)
 		})
+		m.holds(newSite, 4)
+		m.holds(oldSite, 0)
 	})
 }
 
 // The crawler is killed after it has found that the site has moved, and before it has read a page of the manifest at the new address. The
 // next run knows of that address only that it is no start page.
 func TestCrawlIsKilledWhileItMoves(t *testing.T) {
-	dir := filepath.Join(scratch(t), "crawl")
-	synctest.Test(t, func(t *testing.T) {
-		w, h := newHosts(t)
-		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test"}}}
-		w.site("old.test", linked())
-		moved := w.site("new.test", linked(), oldSite)
-		w.addresses["new.test"] = "20.1.1.2"
+	inMove(t, func(t *testing.T, m *mover) {
+		m.site("old.test", linked())
+		moved := m.site("new.test", linked(), oldSite)
+		m.addresses["new.test"] = "20.1.1.2"
 		reads := 0
 		moved.odd["robots.rdf"] = func(rw http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 			if reads++; reads == 1 {
@@ -197,19 +176,16 @@ func TestCrawlIsKilledWhileItMoves(t *testing.T) {
 		}
 		m.run(5*time.Hour, func() {
 			time.Sleep(2 * time.Hour)
-			w.redirect("old.test", newSite, http.StatusMovedPermanently, true)
-		}, func(col *collection.Collection) {
-			if site, known := col.Site("http://new.test"); reads < 2 || !known || site.Requests+int64(site.Held+site.Ready) > 0 {
-				t.Fatalf("%d reads; the new address: %+v", reads, site)
-			}
+			m.redirect("old.test", newSite, http.StatusMovedPermanently, true)
 		})
+		if site, known := m.col.Site("http://new.test"); reads < 2 || !known || site.Requests+int64(site.Held+site.Ready) > 0 {
+			t.Fatalf("%d reads; the new address: %+v", reads, site)
+		}
 		moved.with(func() { clear(moved.odd) })
-		m.run(3*time.Hour, func() {}, func(col *collection.Collection) {
-			if old, now := held(t, col, oldSite), held(t, col, newSite); len(old) != 0 || len(now) != 4 {
-				t.Errorf("stored of the old address: %q, of the new one: %q\n%s", old, now, &m.log)
-			}
-		})
-		if got, _ := w.gets("new.test"); strings.Contains(fmt.Sprint(got), "html") {
+		m.run(3*time.Hour, func() {})
+		m.holds(oldSite, 0)
+		m.holds(newSite, 4)
+		if got, _ := m.gets("new.test"); strings.Contains(fmt.Sprint(got), "html") {
 			t.Errorf("requested from the new address: %q", got)
 		}
 	})
@@ -217,38 +193,27 @@ func TestCrawlIsKilledWhileItMoves(t *testing.T) {
 
 // A move is undone: the old address serves the site again, as it was before, and the new one is gone.
 func TestCrawlGoesBack(t *testing.T) {
-	dir := filepath.Join(scratch(t), "crawl")
-	synctest.Test(t, func(t *testing.T) {
-		w, h := newHosts(t)
-		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test"}}}
-		old := w.site("old.test", linked())
-		m.run(0, nil, func(*collection.Collection) {})
+	inMove(t, func(t *testing.T, m *mover) {
+		old := m.site("old.test", linked())
+		m.run(0, nil)
 		time.Sleep(90 * time.Minute)
-		w.site("new.test", linked(), oldSite)
-		w.redirect("old.test", newSite, http.StatusMovedPermanently, true)
-		m.run(0, nil, func(col *collection.Collection) {
-			if got := held(t, col, newSite); len(got) != 4 {
-				t.Fatalf("stored of the new address: %q", got)
-			}
-		})
+		m.site("new.test", linked(), oldSite)
+		m.redirect("old.test", newSite, http.StatusMovedPermanently, true)
+		m.run(0, nil)
+		m.holds(newSite, 4)
 		time.Sleep(8 * aDay)
-		w.set("old.test", old)
-		w.set("new.test", http.NotFoundHandler())
-		m.run(3*time.Hour, func() {}, func(col *collection.Collection) { // it continues from the cursor that it has
-			if got := held(t, col, oldSite); len(got) != 4 {
-				t.Errorf("stored of the old address: %q\n%s", got, &m.log)
-			}
-		})
+		m.set("old.test", old)
+		m.set("new.test", http.NotFoundHandler())
+		m.run(3*time.Hour, func() {}) // it continues from the cursor that it has
+		m.holds(oldSite, 4)
 	})
 }
 
 // Two sites of one host, each below a path of its own, move to another host at the same time.
 func TestTwoSitesMoveToOneHost(t *testing.T) {
-	dir := filepath.Join(scratch(t), "crawl")
-	synctest.Test(t, func(t *testing.T) {
-		w, h := newHosts(t)
-		m := &mover{t: t, w: w, h: h, dir: dir, rules: seed.Rules{Hosts: []string{"old.test"}}, start: []string{oldSite + "a/", oldSite + "b/"}}
-		h.Options.Wait = time.Second
+	inMove(t, func(t *testing.T, m *mover) {
+		m.start = []string{oldSite + "a/", oldSite + "b/"}
+		m.web.Options.Wait = time.Second
 		below := func(host string, former func(path string) []string) {
 			mux := http.NewServeMux()
 			for _, path := range []string{"/a/", "/b/"} {
@@ -260,24 +225,18 @@ func TestTwoSitesMoveToOneHost(t *testing.T) {
 				site.epoch, site.former = host[:3], former(path)
 				mux.Handle(path, http.StripPrefix(strings.TrimSuffix(path, "/"), site))
 			}
-			w.set(host, mux)
+			m.set(host, mux)
 		}
 		below("old.test", func(string) []string { return nil })
-		m.run(0, nil, func(col *collection.Collection) {
-			if got := held(t, col, oldSite); len(got) != 60 {
-				t.Fatalf("stored %d: %q\n%s", len(got), got, &m.log)
-			}
-		})
+		m.run(0, nil)
+		m.holds(oldSite, 60)
 		time.Sleep(90 * time.Minute)
 		below("new.test", func(path string) []string { return []string{oldSite + path[1:]} })
-		w.redirect("old.test", newSite, http.StatusMovedPermanently, true)
-		w.gets("new.test")
-		m.run(0, nil, func(col *collection.Collection) {
-			if got := held(t, col, newSite); len(got) != 60 {
-				t.Errorf("stored of the new address: %d\n%s", len(got), &m.log)
-			}
-		})
-		if got, _ := w.gets("new.test"); strings.Contains(fmt.Sprint(got), "html") {
+		m.redirect("old.test", newSite, http.StatusMovedPermanently, true)
+		m.gets("new.test")
+		m.run(0, nil)
+		m.holds(newSite, 60)
+		if got, _ := m.gets("new.test"); strings.Contains(fmt.Sprint(got), "html") {
 			t.Errorf("requested from the new address: %q", got)
 		}
 	})
@@ -299,21 +258,16 @@ func TestCrawlStaysWithoutConfirmation(t *testing.T) {
 			(&crawl.Options{}).CheckURL, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(scratch(t), "crawl")
-			synctest.Test(t, func(t *testing.T) {
-				w, h := newHosts(t)
-				m := &mover{t: t, w: w, h: h, dir: dir, rules: c.rules, suits: c.suits}
-				w.site("old.test", linked())
-				m.run(0, nil, func(*collection.Collection) {})
+			inMove(t, func(t *testing.T, m *mover) {
+				m.rules, m.suits = c.rules, c.suits
+				m.site("old.test", linked())
+				m.run(0, nil)
 				time.Sleep(90 * time.Minute)
-				w.site("new.test", linked(), c.former...)
-				w.set("old.test", redirectManifest(w.by["old.test"], c.status))
-				m.run(0, nil, func(col *collection.Collection) {
-					if got := held(t, col, oldSite); len(got) != 4 {
-						t.Errorf("stored of the old address: %q", got)
-					}
-				})
-				if got, n := w.gets("new.test"); len(got) > 0 || n > c.most {
+				m.site("new.test", linked(), c.former...)
+				m.set("old.test", redirectManifest(m.by["old.test"], c.status))
+				m.run(0, nil)
+				m.holds(oldSite, 4)
+				if got, n := m.gets("new.test"); len(got) > 0 || n > c.most {
 					t.Errorf("the other host got %d requests, for pages %q", n, got)
 				}
 			})

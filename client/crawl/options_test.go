@@ -2,10 +2,8 @@ package crawl_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,59 +12,25 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
-// ownSite returns the options of a crawl of a site on this machine.
-func ownSite(t *testing.T, start ...string) *crawl.Options {
-	o := crawl.DefaultOptions()
-	o.Start, o.Once, o.Collection.Into = start, true, filepath.Join(t.TempDir(), "crawl")
-	o.Fetch.AllowPrivate, o.Fetch.Wait = true, 0
-	return &o
-}
-
-// A program that wants a crawl needs the options and nothing else.
-func TestOptionsMakeACrawl(t *testing.T) {
-	w := newWeb(t, map[string]string{"/": page("Home", "/a.html"), "/a.html": page("A")})
-	c, err := ownSite(t, w.URL+"/").Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Collection.Close()
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s := c.Status(); s.Fetched != 2 {
-		t.Errorf("%d pages fetched, want 2", s.Fetched)
-	}
-}
-
-// Pages of the batch that is being fetched count in the queue, from which the remaining time is estimated.
+// A program that wants a crawl needs the options and nothing else. Pages of the batch that is being fetched count in the queue, from which the remaining time is estimated.
 func TestQueueCountsTheBatch(t *testing.T) {
 	const pages = 20
-	offered := map[string]string{}
-	var links []string
-	for i := range pages {
-		links = append(links, fmt.Sprintf("/%c.html", 'a'+i))
-		offered[links[i]] = page(links[i])
-	}
-	offered["/"] = page("Home", links...)
+	offered, links := hub(pages)
 	w := newWeb(t, offered)
-	c, err := ownSite(t, w.URL+"/").Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Collection.Close()
+	o := ownSite(t, w.URL+"/")
+	o.Scope.TrapShare = 1 // the names of the pages are alike
+	c := openOptions(t, o)
 	var queues []int // at the requests for the pages
-	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+	w.answer(func(_ http.ResponseWriter, req *http.Request) bool {
 		if slices.Contains(links, req.URL.Path) { // one at a time: a crawler is polite
 			queues = append(queues, c.Status().Queue)
 		}
-		w.ServeHTTP(rw, req)
+		return false
 	})
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, c)
 	w.Close()
-	if n := c.Status().Queue; len(queues) != pages || n != 0 {
-		t.Errorf("%d of %d pages requested, %d in the queue afterwards", len(queues), pages, n)
+	if s := c.Status(); len(queues) != pages || s.Fetched != pages+1 || s.Queue != 0 {
+		t.Errorf("%d of %d pages requested, %d fetched, %d in the queue afterwards", len(queues), pages, s.Fetched, s.Queue)
 	}
 	for i, n := range queues {
 		if n < pages-i || n > pages+1 {
@@ -173,12 +137,7 @@ func TestThesisPolicyPresets(t *testing.T) {
 	for name, want := range map[string]fresh.Thesis{"thesis": {}, "thesis:general": {}, "thesis:news": {Alpha: .5, Gamma: 2}, "thesis:mirror": {Alpha: -1, Gamma: 2}} {
 		o := ownSite(t, "http://127.0.0.1:9/")
 		o.Revisits.Policy = name
-		c, err := o.Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Collection.Close()
-		if got := crawl.EngineOf(c).Policy.(fresh.Thesis); got.Alpha != want.Alpha || got.Beta != want.Beta || got.Gamma != want.Gamma {
+		if got := openOptions(t, o).Policy.(fresh.Thesis); got.Alpha != want.Alpha || got.Beta != want.Beta || got.Gamma != want.Gamma {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,15 +15,10 @@ import (
 // crawlOnePage continues a crawl until one more page has been fetched.
 func crawlOnePage(t *testing.T, o *crawl.Options) {
 	t.Helper()
-	c, err := o.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := openOptions(t, o)
 	defer c.Collection.Close()
-	crawl.EngineOf(c).Memory = frontier.Options{Step: 1}
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c.Memory = frontier.Options{Step: 1}
+	finish(t, c)
 }
 
 // OPIC fetches the page that has most cash: the start pages have equal parts of it, and a redirect passes it on. Each page is fetched
@@ -44,29 +38,19 @@ func TestRichestPageIsFetchedFirst(t *testing.T) {
 		links[path(i)], pages[path(i)] = to, page(path(i), to...)
 	}
 	links[path(1)] = []string{path(n - 1)} // a redirect
-	var fetched []string
 	w := newWeb(t, pages)
-	w.answer(func(rw http.ResponseWriter, req *http.Request) bool {
-		p := req.URL.Path
-		if links[p] != nil {
-			w.mu.Lock()
-			fetched = append(fetched, p)
-			w.mu.Unlock()
-		}
-		if p == path(1) {
-			http.Redirect(rw, req, path(n-1), http.StatusFound)
-		}
-		return p == path(1)
-	})
+	w.redirect(map[string]string{path(1): path(n - 1)})
 	o := ownSite(t)
 	for i := range starts {
 		o.Start = append(o.Start, w.URL+path(i))
 	}
 	o.Order.Strategy, o.Scope.TrapShare, o.Stop.Pages = "opic", 1, 1
 	o.Sources.NoManifests, o.Sources.NoSitemaps, o.Sources.NoFeeds = true, true, true
+	var fetched []string
 	for before := -1; before < len(fetched); {
 		before = len(fetched)
 		crawlOnePage(t, o)
+		fetched = slices.DeleteFunc(w.requests(), func(p string) bool { return links[p] == nil })
 	}
 
 	cash, known, done := map[string]float64{}, []string{}, map[string]bool{}

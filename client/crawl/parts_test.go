@@ -11,13 +11,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -86,9 +85,7 @@ func (m *partedManifest) publish(pages map[string]string) {
 func (m *partedManifest) write(path string, head protocol.Manifest, items []protocol.Item, gone []protocol.Tombstone) []byte {
 	head.URL, head.Base, head.Items = m.base+"/robots.rdf", m.base+"/", len(items)
 	var b bytes.Buffer
-	if err := protocol.WriteManifest(&b, head, each(items), each(gone)); err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, protocol.WriteManifest(&b, head, each(items), each(gone)))
 	m.files[path] = file{b.Bytes(), time.Now()}
 	return b.Bytes()
 }
@@ -135,32 +132,37 @@ func (m *partedManifest) requests() (index, pages, changes int) {
 	return index, pages, changes
 }
 
+// partedSite makes a site of numbered pages that serves such a manifest.
+func partedSite(t *testing.T, w *bubble, pages int) (*fakeweb.Site, *partedManifest) {
+	s := numbered(w, pages)
+	m := newPartedManifest(t, s.Origin)
+	s.Handler = m.serve
+	return s, m
+}
+
+// bodies returns the pages of such a site.
+func bodies(s *fakeweb.Site) map[string]string {
+	all := map[string]string{}
+	for _, path := range s.Paths() {
+		if path == "/" || strings.HasPrefix(path, "/n") {
+			all[path], _ = s.Body(path)
+		}
+	}
+	return all
+}
+
 // A crawler reads a manifest in parts at the pace of the site, and then only what has changed. When it starts again, it
 // requests the index once, and only the parts that it had not fetched before it ended.
 func TestRunReadsManifestInParts(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 16, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 45)
-		m := newPartedManifest(t, s.Origin)
-		s.Handler = m.serve
-		bodies := func() map[string]string {
-			all := map[string]string{}
-			for _, path := range s.Paths() {
-				if path == "/" || strings.HasPrefix(path, "/n") {
-					all[path], _ = s.Body(path)
-				}
-			}
-			return all
-		}
-		m.publish(bodies())
+	inBubble(t, fakeweb.Options{Seed: 16}, func(t *testing.T, w *bubble) {
+		s, m := partedSite(t, w, 45)
+		m.publish(bodies(s))
 		run := func(d time.Duration, beside func(context.Context)) {
 			t.Helper()
-			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 100})
-			defer col.Close()
-			c.Temp, c.ManifestEvery = dir, 10*time.Minute
+			c, col := w.paid(t, eager(100))
+			c.Temp, c.ManifestEvery = w.dir, 10*time.Minute
 			runFor(t, c, d, beside)
+			must.OK(t, col.Close())
 			time.Sleep(5 * time.Second) // the gap before a request of the next run
 		}
 		parts := len(m.whole.Parts)
@@ -175,12 +177,12 @@ func TestRunReadsManifestInParts(t *testing.T) {
 			t.Errorf("started again: %d requests for parts after %d of %d, and %d for the index", rest, pages, parts, index)
 		}
 		at, _ := visits(w, s, time.Time{})
-		for path := range bodies() {
+		for path := range bodies(s) {
 			if len(at[path]) != 1 {
 				t.Errorf("%s was fetched at %v", path, at[path])
 			}
 		}
-		if left, err := filepath.Glob(filepath.Join(dir, "*.parts")); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(filepath.Join(w.dir, "*.parts")); err != nil || len(left) > 0 {
 			t.Errorf("left: %v %v", left, err)
 		}
 
@@ -191,17 +193,14 @@ func TestRunReadsManifestInParts(t *testing.T) {
 			}
 			s.Edit(nth(7))
 			s.Delete(nth(8))
-			m.publish(bodies())
+			m.publish(bodies(s))
 		})
 		if index, pages, changes := m.requests(); pages > 0 || changes != 1 || index < 2 {
 			t.Errorf("after an edit: %d requests for the index, %d for page parts, %d for change parts", index, pages, changes)
 		}
-		col := open(t, dir)
-		defer col.Close()
-		is, _, err := col.Page(s.Origin + nth(7))
-		was, _, err2 := col.Page(s.Origin + nth(8))
-		if body, _ := s.Body(nth(7)); err != nil || err2 != nil || is.Digest != protocol.Sum([]byte(body)) || was.State != collection.Gone {
-			t.Errorf("after an edit: %+v\nafter a deletion: %+v\n%v %v", is, was, err, err2)
+		_, col := w.paid(t, eager(0))
+		if was := pageOf(t, col, s.Origin+nth(8)); !current(t, col, s, nth(7)) || was.State != collection.Gone {
+			t.Errorf("after an edit: %+v\nafter a deletion: %+v", pageOf(t, col, s.Origin+nth(7)), was)
 		}
 		if faults := w.Impolite(fakeweb.Manners{Gap: 5 * time.Second}); len(faults) > 0 {
 			t.Errorf("impolite: %v", faults)
@@ -212,28 +211,19 @@ func TestRunReadsManifestInParts(t *testing.T) {
 // A site and its state are restored together from a backup, so that its index falls behind the cursor of the crawler and
 // then passes it with other changes. The crawler ends between the two, and has the restored pages all the same.
 func TestRunFollowsRestoredSite(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 16, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 25)
+	inBubble(t, fakeweb.Options{Seed: 16}, func(t *testing.T, w *bubble) {
+		s, m := partedSite(t, w, 25)
 		s.Put("/", "<title>No links</title>")
-		m := newPartedManifest(t, s.Origin)
-		s.Handler = m.serve
 		publish := func(n int, body string) {
 			s.Put(nth(n), page(body))
-			pages := map[string]string{}
-			for i := range 25 {
-				pages[nth(i)], _ = s.Body(nth(i))
-			}
-			m.publish(pages)
+			m.publish(bodies(s))
 		}
 		run := func() {
 			t.Helper()
-			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 1})
-			defer col.Close()
-			c.Temp, c.ManifestEvery = dir, time.Minute
+			c, col := w.paid(t, eager(1))
+			c.Temp, c.ManifestEvery = w.dir, time.Minute
 			runFor(t, c, 20*time.Minute, nil)
+			must.OK(t, col.Close())
 			time.Sleep(time.Minute)
 		}
 		publish(0, "first")
@@ -254,12 +244,10 @@ func TestRunFollowsRestoredSite(t *testing.T) {
 		if _, pages, _ := m.requests(); pages != len(m.whole.Parts) {
 			t.Errorf("%d of %d page parts were requested", pages, len(m.whole.Parts))
 		}
-		col := open(t, dir)
-		defer col.Close()
+		_, col := w.paid(t, eager(0))
 		for _, n := range []int{3, 4, 5} {
-			body, _ := s.Body(nth(n))
-			if is, _, err := col.Page(s.Origin + nth(n)); err != nil || is.Digest != protocol.Sum([]byte(body)) {
-				t.Errorf("page %d is %+v, %v", n, is, err)
+			if !current(t, col, s, nth(n)) {
+				t.Errorf("page %d is %+v", n, pageOf(t, col, s.Origin+nth(n)))
 			}
 		}
 	})
@@ -267,23 +255,13 @@ func TestRunFollowsRestoredSite(t *testing.T) {
 
 // A part is missing when a site is met for the first time. The site is known to have a manifest, which is soon read again.
 func TestRunWaitsForMissingPart(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 16, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 25)
+	inBubble(t, fakeweb.Options{Seed: 16}, func(t *testing.T, w *bubble) {
+		s, m := partedSite(t, w, 25)
 		s.Put("/", "<title>No links</title>")
-		m := newPartedManifest(t, s.Origin)
-		s.Handler = m.serve
-		pages := map[string]string{}
-		for i := range 25 {
-			pages[nth(i)], _ = s.Body(nth(i))
-		}
-		m.publish(pages)
+		m.publish(bodies(s))
 		m.lost = strings.TrimPrefix(m.whole.Parts[1].URL, s.Origin)
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 100})
-		defer col.Close()
-		c.Temp = dir
+		c, _ := w.paid(t, eager(100))
+		c.Temp = w.dir
 		runFor(t, c, time.Hour, func(context.Context) {
 			time.Sleep(5 * time.Minute)
 			m.mu.Lock()
@@ -299,17 +277,22 @@ func TestRunWaitsForMissingPart(t *testing.T) {
 	})
 }
 
-// A crawl that ends when nothing is left has all pages of a manifest in parts. If a part is missing, the parts that it has
-// fetched are kept for the next crawl.
-func TestCrawlReadsManifestInParts(t *testing.T) {
+func partedWeb(t *testing.T, n int) (*web, *partedManifest, map[string]string) {
 	pages := map[string]string{}
-	for i := range 35 {
+	for i := range n {
 		pages[fmt.Sprintf("/p%02d.html", i)] = page(fmt.Sprint("Page ", i))
 	}
 	w := newWeb(t, pages)
 	m := newPartedManifest(t, w.URL)
 	w.answer(m.serve)
 	m.publish(pages)
+	return w, m, pages
+}
+
+// A crawl that ends when nothing is left has all pages of a manifest in parts. If a part is missing, the parts that it has
+// fetched are kept for the next crawl.
+func TestCrawlReadsManifestInParts(t *testing.T) {
+	w, m, pages := partedWeb(t, 35)
 	m.lost = strings.TrimPrefix(m.whole.Parts[2].URL, w.URL)
 	o := ownSite(t, w.URL+"/p00.html")
 	if paths, _ := stored(t, o); len(paths) != 1 {
@@ -335,14 +318,7 @@ func TestCrawlReadsManifestInParts(t *testing.T) {
 
 // A copy follows a site that publishes a manifest in parts and nothing else.
 func TestCopyOfManifestInParts(t *testing.T) {
-	pages := map[string]string{}
-	for i := range 25 {
-		pages[fmt.Sprintf("/p%02d.html", i)] = page(fmt.Sprint("Page ", i))
-	}
-	w := newWeb(t, pages)
-	m := newPartedManifest(t, w.URL)
-	w.answer(m.serve)
-	m.publish(pages)
+	w, m, pages := partedWeb(t, 25)
 	c := copied{t: t, m: crawl.Copy{Base: w.URL + "/", Dir: t.TempDir(), Poll: 50 * time.Millisecond}}
 	c.start()
 	files := func() map[string]string {

@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 )
 
@@ -142,30 +143,18 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 		run.set(c, o)
 	}
 	col, err := collection.Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer col.Close()
 	c.Collection = col
-	for _, s := range w.Sites() {
-		c.Start = append(c.Start, s.Origin+"/")
-	}
+	c.Start = (&bubble{Web: w.Web}).starts()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), run.lasts)
 	defer cancel()
 	var noise sync.WaitGroup
 	noise.Go(func() { w.disturb(ctx, c) })
 	peak := uint64(0)
-	noise.Go(func() {
-		for pause.For(ctx, time.Hour) {
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			peak = max(peak, m.HeapInuse)
-		}
-	})
-	if err := c.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noise.Go(func() { peak = peakMemory(ctx, func() {}) })
+	must.OK(t, c.Run(ctx))
 	ended := ctx.Err() == nil
 	cancel()
 	noise.Wait()
@@ -211,24 +200,36 @@ func (run *wildRun) crawl(t *testing.T, dir string, sites int, number uint64) {
 	t.Logf("%d accesses in %v, %d pages, %d MB: %+v", len(w.Log()), time.Since(began), col.Len(), peak>>20, c.Status())
 }
 
+// peakMemory returns the most memory that was in use at a full hour, until ctx ends, and calls a function each time.
+func peakMemory(ctx context.Context, hourly func()) (peak uint64) {
+	for pause.For(ctx, time.Hour) {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		peak = max(peak, m.HeapInuse)
+		hourly()
+	}
+	return peak
+}
+
+// many adds pages to a site, which its home page links to. Each has more, by its number.
+func many(s *fakeweb.Site, pages int, more func(i int) string) {
+	links := make([]string, pages)
+	for i := range links {
+		links[i] = fmt.Sprintf("/many/%d.html", i)
+		s.Put(links[i], fmt.Sprintf("<title>%s %d</title>%s", s.Host, i, more(i)))
+	}
+	s.Put("/", page("All", links...))
+}
+
 // Pages that robots.txt comes to forbid are not fetched any more, however many
 // pages of the site are queued, and however slowly they are fetched.
 func TestNewRobotsRulesOfLargeSite(t *testing.T) {
 	noRace(t)
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 3, Sites: 20, Kinds: []fakeweb.Kind{fakeweb.Honest}, Pages: 12})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 3, Sites: 20, Kinds: []fakeweb.Kind{fakeweb.Honest}, Pages: 12}, func(t *testing.T, w *bubble) {
 		large, slow := w.Add(fakeweb.Honest), w.Add(fakeweb.Honest)
 		began := time.Now()
 		for _, s := range []*fakeweb.Site{large, slow} {
-			var links strings.Builder
-			for i := range 3000 {
-				path := fmt.Sprintf("/many/%d.html", i)
-				s.Put(path, fmt.Sprintf("<title>%s %d</title>", s.Host, i))
-				fmt.Fprintf(&links, "<a href=%s>%d</a> ", path, i)
-			}
-			s.Put("/", "<title>All</title>"+links.String())
+			many(s, 3000, func(int) string { return "" })
 			s.Handler = func(rw http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path != "/robots.txt" {
 					return false
@@ -243,20 +244,9 @@ func TestNewRobotsRulesOfLargeSite(t *testing.T) {
 				return true
 			}
 		}
-		col, err := collection.Open(dir, &collection.Options{Quality: crawl.DefaultQuality.Of})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer col.Close()
-		c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial, WaitBig: time.Hour}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, RobotsEvery: time.Hour})
-		for _, s := range w.Sites() {
-			c.Start = append(c.Start, s.Origin+"/")
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
-		if err := c.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		c, _ := w.open(t, 0, crawl.Settings{RobotsEvery: time.Hour})
+		c.Harvester.Options.WaitBig = time.Hour
+		runFor(t, c, aDay, nil)
 		asked := map[*fakeweb.Site]int{}
 		for _, a := range w.Log() {
 			if !strings.HasPrefix(a.Path, "/many/") {
@@ -276,33 +266,16 @@ func TestNewRobotsRulesOfLargeSite(t *testing.T) {
 // A site that is found while another is busy for hours does not wait for it.
 func TestNewSiteDoesNotWaitForLargeOne(t *testing.T) {
 	noRace(t)
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 3, Pages: 6})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 3, Pages: 6}, func(t *testing.T, w *bubble) {
 		large, late := w.Add(fakeweb.Honest), w.Add(fakeweb.Honest)
-		var links strings.Builder
-		for i := range 400 {
-			path := fmt.Sprintf("/many/%d.html", i)
-			s := ""
+		many(large, 400, func(i int) string {
 			if i == 50 {
-				s = late.Origin + "/"
+				return page("there", late.Origin+"/")
 			}
-			large.Put(path, fmt.Sprintf("<title>%d</title><a href=%q>there</a>", i, s))
-			fmt.Fprintf(&links, "<a href=%s>%d</a> ", path, i)
-		}
-		large.Put("/", "<title>All</title>"+links.String())
-		col, err := collection.Open(dir, &collection.Options{Quality: crawl.DefaultQuality.Of})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer col.Close()
-		c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Start: []string{large.Origin + "/"}})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		if err := c.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+			return ""
+		})
+		c, _ := w.open(t, 0, crawl.Settings{Start: []string{large.Origin + "/"}})
+		runFor(t, c, time.Hour, nil)
 		var found time.Time
 		asked := map[string]bool{}
 		for _, a := range w.Log() {

@@ -7,42 +7,36 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 )
 
-// linkedWeb makes a Web with one site that announces nothing, of pages by path with their links.
-func linkedWeb(pages map[string][]string) (*fakeweb.Web, *fakeweb.Site) {
-	w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-	return w, linkedSite(w, pages)
+// inLinks runs a test with a site that announces nothing, of pages by path with their links.
+func inLinks(t *testing.T, pages map[string][]string, test func(*testing.T, *bubble, *fakeweb.Site)) {
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) { test(t, w, w.linked(pages)) })
 }
 
-func linkedSite(w *fakeweb.Web, pages map[string][]string) *fakeweb.Site {
-	s := w.Add(fakeweb.Honest)
-	s.Speaks, s.Sitemap, s.Latency = false, false, 0
+func (w *bubble) linked(pages map[string][]string) *fakeweb.Site {
+	s := w.quiet()
 	for path, links := range pages {
 		s.Put(path, page(path, links...))
 	}
 	return s
 }
 
-// fetchedBy crawls, and returns the paths of the pages in the order in which they were fetched.
-func fetchedBy(t *testing.T, dir string, w *fakeweb.Web, pages map[string][]string, set func(o *crawl.Options)) (paths []string) {
+// fetched crawls, and returns the paths of the pages in the order in which they were fetched.
+func (w *bubble) fetched(t *testing.T, pages map[string][]string, set func(o *crawl.Options)) (paths []string) {
 	t.Helper()
 	w.Forget()
-	c := opened(t, dir, w, func(o *crawl.Options) {
+	c := w.opened(t, func(o *crawl.Options) {
 		o.Sources.NoManifests, o.Sources.NoSitemaps, o.Sources.NoFeeds, o.Fetch.WaitBig = true, true, true, 15*time.Second
 		set(o)
 	})
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Collection.Close(); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, c)
+	must.OK(t, c.Collection.Close())
 	for _, a := range w.Log() {
 		if _, ok := pages[a.Path]; ok {
 			paths = append(paths, a.Path)
@@ -71,11 +65,8 @@ func TestPagerankOrders(t *testing.T) {
 		{"partial-pagerank", 2, 3, 5},
 	} {
 		t.Run(fmt.Sprint(c.strategy, c.every), func(t *testing.T) {
-			dir := scratch(t)
-			synctest.Test(t, func(t *testing.T) {
-				w, _ := linkedWeb(pages)
-				defer w.Close()
-				got := fetchedBy(t, dir, w, pages, func(o *crawl.Options) { o.Order.Strategy, o.Order.RankEvery, o.Order.Batch = c.strategy, c.every, 1 })
+			inLinks(t, pages, func(t *testing.T, w *bubble, _ *fakeweb.Site) {
+				got := w.fetched(t, pages, func(o *crawl.Options) { o.Order.Strategy, o.Order.RankEvery, o.Order.Batch = c.strategy, c.every, 1 })
 				if at := slices.Index(got, "/hub.html"); at < c.from || at > c.upTo || len(got) != len(pages) {
 					t.Errorf("it is fetched after %d of %d pages, want %d to %d: %v", at, len(got), c.from, c.upTo, got)
 				}
@@ -100,22 +91,16 @@ func TestHistoryOrders(t *testing.T) {
 		{"profit", "history=1", "/ c a e f b d g h"},
 	} {
 		t.Run(c.strategy, func(t *testing.T) {
-			dir := scratch(t)
-			synctest.Test(t, func(t *testing.T) {
-				w, s := linkedWeb(pages)
-				defer w.Close()
-				history := filepath.Join(dir, "ranks.txt")
-				var lines []string
+			inLinks(t, pages, func(t *testing.T, w *bubble, s *fakeweb.Site) {
+				history, lines := filepath.Join(w.dir, "ranks.txt"), ""
 				for path, rank := range ranks {
-					lines = append(lines, fmt.Sprintf("%s %g\n", s.Origin+path, rank))
+					lines += fmt.Sprintf("%s %g\n", s.Origin+path, rank)
 				}
-				if err := os.WriteFile(history, []byte(strings.Join(lines, "")), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.Write(t, history, lines)
 				set := func(o *crawl.Options) {
 					o.Order.Strategy, o.Order.Score, o.Order.History, o.Order.Batch = c.strategy, c.score, history, 1
 				}
-				whole := fetchedBy(t, filepath.Join(dir, "whole"), w, pages, set)
+				whole := w.fetched(t, pages, set)
 				short := func(paths []string) string {
 					return strings.ReplaceAll(strings.ReplaceAll(strings.Join(paths, " "), ".html", ""), " /", " ")
 				}
@@ -124,9 +109,9 @@ func TestHistoryOrders(t *testing.T) {
 				}
 				var parts []string
 				for len(parts) < len(pages) {
-					part := fetchedBy(t, filepath.Join(dir, "parts"), w, pages, func(o *crawl.Options) {
+					part := w.fetched(t, pages, func(o *crawl.Options) {
 						set(o)
-						o.Stop.Pages = 2
+						o.Collection.Into, o.Stop.Pages = filepath.Join(w.dir, "parts"), 2
 					})
 					if len(part) == 0 || len(part) > 2 {
 						t.Fatalf("%v are fetched, want 2 pages", part)
@@ -144,16 +129,12 @@ func TestHistoryOrders(t *testing.T) {
 // Pages that were known before are ordered by a history, too: here by that of the crawl itself.
 func TestHistoryOfKnownPages(t *testing.T) {
 	pages := map[string][]string{"/": {"/a.html", "/b.html", "/c.html"}, "/a.html": {"/c.html"}, "/b.html": {"/c.html"}, "/c.html": {"/"}}
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := linkedWeb(pages)
-		defer w.Close()
-		into := filepath.Join(dir, "crawl")
-		if got := fetchedBy(t, into, w, pages, func(o *crawl.Options) { o.Order.Strategy = "breadth-first" }); len(got) != 4 || got[3] != "/c.html" {
+	inLinks(t, pages, func(t *testing.T, w *bubble, _ *fakeweb.Site) {
+		if got := w.fetched(t, pages, func(o *crawl.Options) { o.Order.Strategy = "breadth-first" }); len(got) != 4 || got[3] != "/c.html" {
 			t.Fatalf("breadth-first: %v", got)
 		}
-		got := fetchedBy(t, into, w, pages, func(o *crawl.Options) {
-			o.Order.Strategy, o.Order.History, o.Again = "historical-pagerank-zero", into, true
+		got := w.fetched(t, pages, func(o *crawl.Options) {
+			o.Order.Strategy, o.Order.History, o.Again = "historical-pagerank-zero", w.dir, true
 		})
 		if want := []string{"/c.html", "/", "/a.html", "/b.html"}; !slices.Equal(got, want) {
 			t.Errorf("the second crawl fetches %v, want %v", got, want)
@@ -163,19 +144,18 @@ func TestHistoryOfKnownPages(t *testing.T) {
 
 // fetchedAgain crawls a Web, and then by a score all its pages again, so late that it hardly matters when they were fetched. A crawl of a second
 // in between, which is long enough for the score and too short for pages, has ordered them.
-func fetchedAgain(t *testing.T, w *fakeweb.Web, pages map[string][]string, score string) []string {
+func (w *bubble) fetchedAgain(t *testing.T, pages map[string][]string, score string) []string {
 	t.Helper()
-	dir := filepath.Join(scratch(t), "crawl")
 	set := func(o *crawl.Options) {
 		o.Order.Strategy, o.Order.Score, o.Order.Batch, o.Fetch.InFlight, o.Fetch.MinInFlight = "profit", score, 1, 1, 1
 	}
-	fetchedBy(t, dir, w, pages, set)
+	w.fetched(t, pages, set)
 	time.Sleep(300 * 24 * time.Hour)
-	fetchedBy(t, dir, w, pages, func(o *crawl.Options) {
+	w.fetched(t, pages, func(o *crawl.Options) {
 		set(o)
 		o.Stop.After = time.Second
 	})
-	return fetchedBy(t, dir, w, pages, set)
+	return w.fetched(t, pages, set)
 }
 
 // Each score by links alone orders the pages that wait, as soon as it is computed (V14).
@@ -185,10 +165,8 @@ func TestScoresByLinks(t *testing.T) {
 		"/x.html": nil, "/y.html": nil, "/z.html": nil,
 	}
 	for score, want := range map[string]string{"static=1": "", "pagerank=1": "x y", "weighted=1": "x y", "authority=1": "x y z", "hub=1": "b c a"} {
-		synctest.Test(t, func(t *testing.T) {
-			w, _ := linkedWeb(pages)
-			defer w.Close()
-			got := strings.NewReplacer(".html", "", "/", "").Replace(strings.Join(fetchedAgain(t, w, pages, score), " "))
+		inLinks(t, pages, func(t *testing.T, w *bubble, _ *fakeweb.Site) {
+			got := strings.NewReplacer(".html", "", "/", "").Replace(strings.Join(w.fetchedAgain(t, pages, score), " "))
 			if !strings.HasPrefix(got, want) {
 				t.Errorf("%s: the order is %s, want %s first", score, got, want)
 			}
@@ -198,9 +176,7 @@ func TestScoresByLinks(t *testing.T) {
 
 // By Siterank the pages of the site to which most sites link come first (V14).
 func TestSiterank(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
 		pages, linked := map[string][]string{}, ""
 		for _, site := range []string{"c", "b", "a"} { // a links to b and c, and b to c
 			here := map[string][]string{"/": {}}
@@ -209,9 +185,9 @@ func TestSiterank(t *testing.T) {
 				here["/"], here[path], pages[path] = append(here["/"], path), []string{"/"}, nil
 			}
 			here["/"] = append(here["/"], strings.Fields(linked)...)
-			linked += linkedSite(w, here).Origin + "/ "
+			linked += w.linked(here).Origin + "/ "
 		}
-		got := fetchedAgain(t, w, pages, "siterank=1")
+		got := w.fetchedAgain(t, pages, "siterank=1")
 		sites := func(a, b string) int { return strings.Compare(b[:2], a[:2]) }
 		if len(got) != len(pages) || !slices.IsSortedFunc(got, sites) {
 			t.Errorf("the order is %v, want the pages of c, then of b, then of a", got)
@@ -222,16 +198,11 @@ func TestSiterank(t *testing.T) {
 // A crawl that goes on with the ranks of another history forgets those of the first: a page that the new one lacks has no rank.
 func TestAnotherHistory(t *testing.T) {
 	pages := map[string][]string{"/": {"/a.html", "/b.html", "/c.html", "/d.html"}, "/a.html": nil, "/b.html": nil, "/c.html": nil, "/d.html": nil}
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w, s := linkedWeb(pages)
-		defer w.Close()
+	inLinks(t, pages, func(t *testing.T, w *bubble, s *fakeweb.Site) {
 		fetched := func(lines string, most int) []string {
-			history := filepath.Join(dir, "ranks.txt")
-			if err := os.WriteFile(history, []byte(strings.ReplaceAll(lines, "/", s.Origin+"/")), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			return fetchedBy(t, filepath.Join(dir, "crawl"), w, pages, func(o *crawl.Options) {
+			history := filepath.Join(w.dir, "ranks.txt")
+			must.Write(t, history, strings.ReplaceAll(lines, "/", s.Origin+"/"))
+			return w.fetched(t, pages, func(o *crawl.Options) {
 				o.Order.Strategy, o.Order.History, o.Order.Batch, o.Stop.Pages = "historical-pagerank-zero", history, 1, most
 			})
 		}
@@ -248,10 +219,7 @@ func TestAnotherHistory(t *testing.T) {
 func TestRound(t *testing.T) {
 	sizes := []int{8, 3}
 	for round, want := range map[int]string{0: "aaaaa", 1: "ababa", 2: "aabba"} {
-		dir := scratch(t)
-		synctest.Test(t, func(t *testing.T) {
-			w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-			defer w.Close()
+		inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
 			pages, first := map[string][]string{}, ""
 			for site, n := range sizes {
 				here := map[string][]string{"/": nil}
@@ -259,19 +227,16 @@ func TestRound(t *testing.T) {
 					path := fmt.Sprintf("/%c%d.html", 'a'+site, i)
 					here["/"], here[path], pages[path] = append(here["/"], path), nil, nil
 				}
-				linkedSite(w, here)
+				w.linked(here)
 			}
-			into, batches := filepath.Join(dir, "crawl"), filepath.Join(dir, "batches")
-			fetchedBy(t, into, w, pages, func(o *crawl.Options) { o.Stop.Pages = len(sizes) }) // the home pages, so that all links are known
-			fetchedBy(t, into, w, pages, func(o *crawl.Options) {
+			batches := filepath.Join(w.dir, "batches")
+			w.fetched(t, pages, func(o *crawl.Options) { o.Stop.Pages = len(sizes) }) // the home pages, so that all links are known
+			w.fetched(t, pages, func(o *crawl.Options) {
 				o.Order.Strategy, o.Order.Round, o.Order.Batch, o.Order.Batches = "larger-sites-first", round, 5, batches
 			})
 			names, _ := filepath.Glob(filepath.Join(batches, "*"))
 			for _, name := range names { // the first batch of five pages
-				text, err := os.ReadFile(name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must.Get(os.ReadFile(name))
 				if n := strings.Count(string(text), ".html"); n == 5 && first == "" {
 					first = strings.Repeat("a", strings.Count(string(text), "/a")) + strings.Repeat("b", strings.Count(string(text), "/b"))
 				}

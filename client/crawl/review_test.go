@@ -4,43 +4,27 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/internal/engine/seed"
+	"github.com/parleyweb/parley/internal/must"
 )
-
-// answer overrides the responses of a web for some paths; f returns false for the rest.
-func (w *web) answer(f func(rw http.ResponseWriter, req *http.Request) bool) {
-	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		if f(rw, req) {
-			w.mu.Lock()
-			w.asked[req.URL.Path]++
-			w.mu.Unlock()
-			return
-		}
-		w.ServeHTTP(rw, req)
-	})
-}
 
 // A failure of the last commits is reported, even if the crawl was stopped before.
 func TestLastCommitsFail(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("home")})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
+	c := crawler(t, "", w.URL+"/")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	w.answer(func(rw http.ResponseWriter, req *http.Request) bool {
+	w.answer(func(_ http.ResponseWriter, req *http.Request) bool {
 		if req.URL.Path == "/" {
-			if err := col.Close(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, c.Collection.Close())
 			stop()
 		}
 		return false
 	})
-	c := crawler(col, w.URL+"/")
 	c.NoManifests, c.NoSitemaps = true, true
 	if err := c.Run(ctx); err == nil {
 		t.Error("the last commit failed without an error")
@@ -50,52 +34,31 @@ func TestLastCommitsFail(t *testing.T) {
 // An excluded page is fetched when it is given as a start page.
 func TestStartWithExcludedPage(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("home", "/a.zip"), "/a.zip": "PK"})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if p, _, err := col.Page(w.URL + "/a.zip"); err != nil || p.State != collection.Excluded {
-		t.Fatalf("the archive is %v; %v", p.State, err)
-	}
-	if err := crawler(col, w.URL+"/a.zip").Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if p, _, err := col.Page(w.URL + "/a.zip"); err != nil || p.State != collection.Held || w.counts()["/a.zip"] != 1 {
-		t.Errorf("the archive is %v, fetched %d times; %v", p.State, w.counts()["/a.zip"], err)
+	dir := t.TempDir()
+	for start, want := range []collection.State{collection.Excluded, collection.Held} {
+		c := crawler(t, dir, w.URL+[]string{"/", "/a.zip"}[start])
+		finish(t, c)
+		if p := pageOf(t, c.Collection, w.URL+"/a.zip"); p.State != want || w.counts()["/a.zip"] != start {
+			t.Errorf("start page %d: the archive is %v, fetched %d times", start, p.State, w.counts()["/a.zip"])
+		}
+		must.OK(t, c.Collection.Close())
 	}
 }
 
 // Redirects to unknown sites create neither sites nor pages.
 func TestRedirectsToUnknownSites(t *testing.T) {
-	var links []string
-	for i := range 20 {
-		links = append(links, fmt.Sprintf("/to%d", i))
+	pages, links := hub(20)
+	pages["/new.html"], pages["/robots.txt"] = page("new"), "User-agent: *\nDisallow: /secret/\n"
+	w := newWeb(t, pages)
+	to := map[string]string{links[0]: w.URL + "/new.html", links[1]: w.URL + "/secret/x.html"}
+	for i, path := range links[2:] {
+		to[path] = fmt.Sprintf("http://a%d.example/", i+2)
 	}
-	w := newWeb(t, map[string]string{"/": page("home", links...), "/new.html": page("new"),
-		"/robots.txt": "User-agent: *\nDisallow: /secret/\n"})
-	w.answer(func(rw http.ResponseWriter, req *http.Request) bool {
-		to := ""
-		switch n, ok := strings.CutPrefix(req.URL.Path, "/to"); {
-		case !ok:
-			return false
-		case n == "0":
-			to = "/new.html"
-		case n == "1":
-			to = "/secret/x.html"
-		default:
-			to = "http://a" + n + ".example/"
-		}
-		http.Redirect(rw, req, to, http.StatusFound)
-		return true
-	})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	c := crawler(col, w.URL+"/")
+	w.redirect(to)
+	c := crawler(t, "", w.URL+"/")
+	col := c.Collection
 	c.Seeder = &seed.Seeder{Rules: seed.Rules{Hosts: []string{"127.0.0.1"}}}
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, c)
 	sites := 0
 	for range col.Sites() {
 		sites++
@@ -103,14 +66,14 @@ func TestRedirectsToUnknownSites(t *testing.T) {
 	if n := col.Len(); sites != 1 || n != 23 {
 		t.Errorf("%d sites and %d pages, want 1 and 23", sites, n)
 	}
-	for path, want := range map[string]string{"/to0": w.URL + "/new.html", "/to1": w.URL + "/secret/x.html", "/to2": "http://a2.example/"} {
-		if p, _, err := col.Page(w.URL + path); err != nil || p.State != collection.Moved || p.Target != want {
-			t.Errorf("%s is %v and leads to %q, want %q; %v", path, p.State, p.Target, want, err)
+	for path, want := range to {
+		if p := pageOf(t, col, w.URL+path); p.State != collection.Moved || p.Target != want {
+			t.Errorf("%s is %v and leads to %q, want %q", path, p.State, p.Target, want)
 		}
 	}
 	for path, want := range map[string]collection.State{"/new.html": collection.Held, "/secret/x.html": collection.Excluded} {
-		if p, _, err := col.Page(w.URL + path); err != nil || p.State != want {
-			t.Errorf("%s is %v, want %v; %v", path, p.State, want, err)
+		if p := pageOf(t, col, w.URL+path); p.State != want {
+			t.Errorf("%s is %v, want %v", path, p.State, want)
 		}
 	}
 }
@@ -121,29 +84,16 @@ func TestSitemapRedirects(t *testing.T) {
 	other := newWeb(t, map[string]string{"/sitemap.xml": ""})
 	w := newWeb(t, map[string]string{"/": page("home"), "/orphan.html": page("orphan"),
 		"/robots.txt": "Sitemap: /sitemap.xml\nSitemap: /endless/0\nSitemap: /elsewhere.xml\n"})
-	w.pages["/maps/real.xml"] = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>` + w.URL + `/orphan.html</loc></url></urlset>`
-	w.answer(func(rw http.ResponseWriter, req *http.Request) bool {
-		to := ""
-		switch p := req.URL.Path; {
-		case p == "/sitemap.xml":
-			to = "/maps/real.xml"
-		case p == "/elsewhere.xml":
-			to = other.URL + "/sitemap.xml"
-		case strings.HasPrefix(p, "/endless/"):
-			to = p + "0"
-		default:
-			return false
-		}
-		http.Redirect(rw, req, to, http.StatusMovedPermanently)
-		return true
-	})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
-		t.Fatal(err)
+	w.pages["/maps/real.xml"] = sitemapOf(w.URL + "/orphan.html")
+	to := map[string]string{"/sitemap.xml": "/maps/real.xml", "/elsewhere.xml": other.URL + "/sitemap.xml"}
+	for i := range 30 {
+		path := "/endless/0" + strings.Repeat("0", i)
+		to[path] = path + "0"
 	}
-	if p, _, err := col.Page(w.URL + "/orphan.html"); err != nil || p.State != collection.Held {
-		t.Errorf("the page in the sitemap is %v; %v", p.State, err)
+	w.redirect(to)
+	col := crawled(t, w.URL+"/")
+	if p := pageOf(t, col, w.URL+"/orphan.html"); p.State != collection.Held {
+		t.Errorf("the page in the sitemap is %v", p.State)
 	}
 	endless := 0
 	for p := range w.counts() {
@@ -151,24 +101,21 @@ func TestSitemapRedirects(t *testing.T) {
 			endless++
 		}
 	}
-	if endless != 6 || len(other.asked) > 0 {
-		t.Errorf("%d redirects in a row were followed, want 5, and the other site got requests for %v", endless-1, other.asked)
+	if got := other.requests(); endless != 6 || len(got) > 0 {
+		t.Errorf("%d redirects in a row were followed, want 5, and the other site got requests for %v", endless-1, got)
 	}
 }
 
 // Stopping is not an error, whatever a crawl was about to do.
 func TestImmediateStopIsNoError(t *testing.T) {
 	w := newWeb(t, map[string]string{"/": page("home")})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	c := crawler(t, dir, w.URL+"/")
+	finish(t, c)
+	must.OK(t, c.Collection.Close())
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	c := crawler(col, w.URL+"/")
+	c = crawler(t, dir, w.URL+"/")
 	c.Again = true
-	if err := c.Run(ctx); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, c.Run(ctx))
 }

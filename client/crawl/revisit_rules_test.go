@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
@@ -23,17 +22,13 @@ func TestRevisitsByRule(t *testing.T) {
 	noRace(t)
 	t.Parallel()
 	for _, rule := range []fresh.Rule{fresh.Uniform, fresh.Proportional} {
-		dir := scratch(t)
-		synctest.Test(t, func(t *testing.T) {
-			w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-			defer w.Close()
+		inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
 			s := numbered(w, 30)
 			const first, days = 4, 10
-			c := opened(t, dir, w, func(o *crawl.Options) {
+			c := w.opened(t, func(o *crawl.Options) {
 				o.Once, o.Revisits.Policy, o.Revisits.Budget, o.Fetch.Wait = false, string(rule), "2/page", 5*time.Second
 				o.Sources.NoFeeds = true
 			})
-			defer c.Collection.Close()
 			began := time.Now()
 			runFor(t, c, days*aDay, func(ctx context.Context) {
 				for hour := 1; pause.For(ctx, time.Hour); hour++ {
@@ -73,16 +68,12 @@ func TestManifestIsPolledWhenOutdated(t *testing.T) {
 	t.Parallel()
 	const days, learned, pages = 30, 10, 20
 	for reading, limit := range map[string]float64{"any": .5, "mean": .2, "fastest": .4} {
-		dir := scratch(t)
-		synctest.Test(t, func(t *testing.T) {
-			w := fakeweb.New(fakeweb.Options{Seed: 10, Pages: 1})
-			defer w.Close()
+		inBubble(t, fakeweb.Options{Seed: 10}, func(t *testing.T, w *bubble) {
 			s, rng := numbered(w, pages), rand.New(rand.NewPCG(5, 6))
 			edit := forgetful(s, 0, rng)
-			c := opened(t, dir, w, func(o *crawl.Options) {
+			c := w.opened(t, func(o *crawl.Options) {
 				o.Once, o.Revisits.Outdated, o.Revisits.Budget = false, fmt.Sprintf("%s=%g", reading, limit), "1/page"
 			})
-			defer c.Collection.Close()
 			began := time.Now()
 			edits := map[string][]time.Time{}
 			runFor(t, c, days*aDay, func(ctx context.Context) {

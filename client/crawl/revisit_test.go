@@ -11,16 +11,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/fresh"
-	"github.com/parleyweb/parley/internal/engine/frontier"
-	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -28,7 +26,7 @@ import (
 const aDay = 24 * time.Hour
 
 // numbered makes a site of a front page and so many others that it links to.
-func numbered(w *fakeweb.Web, pages int) *fakeweb.Site {
+func numbered(w *bubble, pages int) *fakeweb.Site {
 	s := w.Add(fakeweb.Honest)
 	s.Speaks, s.Sitemap, s.Robots = false, false, "User-agent: *\nDisallow: /cgi-bin/\n"
 	for i := range pages {
@@ -37,39 +35,22 @@ func numbered(w *fakeweb.Web, pages int) *fakeweb.Site {
 	return s
 }
 
+// speaking makes one that publishes its changes.
+func speaking(w *bubble, pages int) *fakeweb.Site {
+	s := numbered(w, pages)
+	s.Speaks = true
+	return s
+}
+
+// eager is a budget of so many visits a day, beside which announced changes are fetched at once.
+func eager(perDay float64) crawl.Revisit {
+	return crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: perDay}
+}
+
 func nth(i int) string { return fmt.Sprintf("/n%02d.html", i) }
 
-// paid opens a collection and a crawler of a Web with a visit budget.
-func paid(t *testing.T, dir string, w *fakeweb.Web, revisit crawl.Revisit) (*crawl.Engine, *collection.Collection) {
-	t.Helper()
-	col, err := collection.Open(dir, &collection.Options{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality.Of})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", From: "test@example.net", Resolver: w, Dial: w.Dial, Wait: 5 * time.Second}}, crawl.Settings{Strategy: frontier.BreadthFirst{}, Policy: revisit.Policy, Quality: crawl.DefaultQuality, Revisit: &revisit, NoFeeds: true})
-	for _, s := range w.Sites() {
-		c.Start = append(c.Start, s.Origin+"/")
-	}
-	return c, col
-}
-
-// runFor crawls for a time, with a function that runs meanwhile.
-func runFor(t *testing.T, c *crawl.Engine, d time.Duration, beside func(context.Context)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
-	var work sync.WaitGroup
-	if beside != nil {
-		work.Go(func() { beside(ctx) })
-	}
-	if err := c.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	work.Wait()
-}
-
 // visits returns the times at which each page of a site was fetched since a time.
-func visits(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (at map[string][]time.Time, all int) {
+func visits(w *bubble, s *fakeweb.Site, since time.Time) (at map[string][]time.Time, all int) {
 	at = map[string][]time.Time{}
 	for _, a := range w.Log() {
 		if page := a.Path == "/" || strings.HasSuffix(a.Path, ".html"); page && a.Site == s && !a.Begin.Before(since) {
@@ -84,14 +65,10 @@ func visits(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (at map[string][]t
 func TestRevisitsSpendTheBudget(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
 		s := numbered(w, 30)
 		const shortest, perPage, first, days = 2 * time.Hour, 2, 4, 10
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Shortest: shortest}, PerPage: perPage})
-		defer col.Close()
+		c, col := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Shortest: shortest}, PerPage: perPage})
 		began := time.Now()
 		runFor(t, c, days*aDay, func(ctx context.Context) {
 			for hour := 1; pause.For(ctx, time.Hour); hour++ {
@@ -132,15 +109,11 @@ func TestRevisitsSpendTheBudget(t *testing.T) {
 func TestPagesDueTogetherDoNotOverdrawTheBudget(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
 		s := numbered(w, 99)
 		s.Undated = true
 		const perPage, days = .1, 12
-		c, col := paid(t, dir, w, crawl.Revisit{PerPage: perPage})
-		defer col.Close()
+		c, col := w.paid(t, crawl.Revisit{PerPage: perPage})
 		began := time.Now()
 		runFor(t, c, days*aDay, nil)
 		budget := perPage * float64(col.Len())
@@ -172,44 +145,24 @@ func TestRevisitsOfAnnouncedChanges(t *testing.T) {
 	t.Parallel()
 	for _, eager := range []bool{true, false} {
 		t.Run(fmt.Sprintf("eager %v", eager), func(t *testing.T) {
-			dir := scratch(t)
-			synctest.Test(t, func(t *testing.T) {
-				w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-				defer w.Close()
-				s := numbered(w, 30)
-				s.Speaks = true
-				c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: eager}, PerDay: 0.5})
-				defer col.Close()
-				edits := map[string][]time.Time{}
+			inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
+				s := speaking(w, 30)
+				c, _ := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Eager: eager}, PerDay: 0.5})
+				var list []push
 				began := time.Now()
 				runFor(t, c, 6*aDay, func(ctx context.Context) {
-					for i := 0; pause.For(ctx, 3*time.Hour); i++ {
-						if time.Since(began) > aDay && time.Since(began) < 5*aDay+time.Hour {
-							s.Edit(nth(i % 30))
-							edits[nth(i%30)] = append(edits[nth(i%30)], time.Now())
-						}
-					}
+					pause.For(ctx, aDay)
+					list = pushing(ctx, s, 33, 3*time.Hour)
 				})
-				at, all := visits(w, s, began.Add(aDay))
-				prompt, told := 0, 0
-				for path, list := range edits {
-					for _, edited := range list {
-						told++
-						for _, v := range at[path] {
-							if after := v.Sub(edited); after >= 0 && after < 5*time.Minute {
-								prompt++
-								break
-							}
-						}
-					}
-				}
+				_, all := visits(w, s, began.Add(aDay))
+				n := prompt(w, s, list)
 				switch {
-				case eager && prompt < told:
-					t.Errorf("of %d changes %d were fetched at once", told, prompt)
-				case !eager && all > told/2:
-					t.Errorf("%d visits for %d changes, with a budget of one in two days", all, told)
+				case eager && n < len(list):
+					t.Errorf("of %d changes %d were fetched at once", len(list), n)
+				case !eager && all > len(list)/2:
+					t.Errorf("%d visits for %d changes, with a budget of one in two days", all, len(list))
 				}
-				t.Logf("%d changes, %d fetched at once, %d visits", told, prompt, all)
+				t.Logf("%d changes, %d fetched at once, %d visits", len(list), n, all)
 			})
 		})
 	}
@@ -219,14 +172,9 @@ func TestRevisitsOfAnnouncedChanges(t *testing.T) {
 func TestRevisitsOfAnnouncedChangesPricedInBytes(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 30)
-		s.Speaks = true
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true, Costs: fresh.Bytes()}, PerDay: 0.5})
-		defer col.Close()
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 30)
+		c, _ := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Eager: true, Costs: fresh.Bytes()}, PerDay: 0.5})
 		var edited time.Time
 		runFor(t, c, aDay, func(ctx context.Context) {
 			if pause.For(ctx, 12*time.Hour) {
@@ -250,24 +198,18 @@ func TestRevisitsOfAnnouncedChangesPricedInBytes(t *testing.T) {
 func TestRevisitsAfterRestart(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 7, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 7}, func(t *testing.T, w *bubble) {
 		s := numbered(w, 30)
-		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 10}) // which makes all pages due every few hours
+		c, col := w.paid(t, crawl.Revisit{PerPage: 10}) // which makes all pages due every few hours
 		runFor(t, c, 6*time.Hour, func(ctx context.Context) {
 			for i := 0; pause.For(ctx, 5*time.Minute); i++ {
 				s.Edit(nth(i % 10))
 			}
 		})
-		if err := col.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, col.Close())
 		time.Sleep(12 * time.Hour) // robots.txt is still known: pages could be fetched at once
 
-		again, col := paid(t, dir, w, crawl.Revisit{PerDay: 0.5, PerPage: 10})
-		defer col.Close()
+		again, _ := w.paid(t, crawl.Revisit{PerDay: 0.5, PerPage: 10})
 		var early atomic.Int64
 		s.Handler = func(_ http.ResponseWriter, req *http.Request) bool {
 			if req.URL.Path != "/robots.txt" && req.URL.Path != "/robots.rdf" && again.Status().Revisits == nil {
@@ -292,15 +234,11 @@ func TestRevisitsAfterRestart(t *testing.T) {
 func TestRevisitsWithUnlimitedBudget(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 8, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 8}, func(t *testing.T, w *bubble) {
 		silent, listed := numbered(w, 10), numbered(w, 10)
 		listed.Speaks = true
 		const shortest, days = 2 * time.Hour, 4
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Shortest: shortest}, PerDay: 1e9})
-		defer col.Close()
+		c, _ := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Shortest: shortest}, PerDay: 1e9})
 		c.NoChanges, c.NoStreams = true, true
 		began := time.Now()
 		runFor(t, c, days*aDay, func(ctx context.Context) {
@@ -333,10 +271,7 @@ func TestRevisitsWithUnlimitedBudget(t *testing.T) {
 func TestRevisitsOfFrozenManifest(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 9, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 9}, func(t *testing.T, w *bubble) {
 		s := numbered(w, 20)
 		s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
 			if req.URL.Path != "/robots.rdf" {
@@ -349,17 +284,10 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 			m := protocol.Manifest{URL: s.Origin + "/robots.rdf", Base: s.Origin + "/", Complete: true, Items: len(items),
 				Cursor: protocol.Cursor{Epoch: "frozen", Seq: uint64(time.Now().Unix())}}
 			rw.Header().Set("Content-Type", protocol.ManifestType)
-			protocol.WriteManifest(rw, m, func(yield func(protocol.Item, error) bool) {
-				for _, item := range items {
-					if !yield(item, nil) {
-						return
-					}
-				}
-			}, nil)
+			protocol.WriteManifest(rw, m, each(items), nil)
 			return true
 		}
-		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 4})
-		defer col.Close()
+		c, col := w.paid(t, crawl.Revisit{PerPage: 4})
 		const days = 6
 		began, edits := time.Now(), 0
 		runFor(t, c, days*aDay, func(ctx context.Context) {
@@ -368,10 +296,7 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 			}
 		})
 		st, _ := col.Site(s.Origin)
-		rec, err := trust.Parse(st.Trust)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := must.Get(trust.Parse(st.Trust))
 		if d := rec.Date("manifest"); d.Worth() != trust.Frozen {
 			t.Errorf("%v, want frozen", d)
 		}
@@ -391,13 +316,9 @@ func TestRevisitsOfFrozenManifest(t *testing.T) {
 func TestRevisitsDoNotDelayTheEnd(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
 		s := numbered(w, 30)
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Shortest: time.Second}, PerPage: 5000})
-		defer col.Close()
+		c, _ := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Shortest: time.Second}, PerPage: 5000})
 		c.Once = true
 		began := time.Now()
 		runFor(t, c, aDay, nil)
@@ -429,15 +350,13 @@ func forgetful(s *fakeweb.Site, share float64, rng *rand.Rand) (edit func(path s
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		var list []protocol.Item
+		for _, path := range slices.Sorted(maps.Keys(items)) {
+			list = append(list, items[path])
+		}
 		m := protocol.Manifest{URL: s.Origin + "/robots.rdf", Base: s.Origin + "/", Complete: true, Items: len(items), Cursor: protocol.Cursor{Epoch: "forgetful", Seq: seq}}
 		rw.Header().Set("Content-Type", protocol.ManifestType)
-		protocol.WriteManifest(rw, m, func(yield func(protocol.Item, error) bool) {
-			for _, path := range slices.Sorted(maps.Keys(items)) {
-				if !yield(items[path], nil) {
-					return
-				}
-			}
-		}, nil)
+		protocol.WriteManifest(rw, m, each(list), nil)
 		return true
 	}
 	return func(path string) {
@@ -456,16 +375,12 @@ func forgetful(s *fakeweb.Site, share float64, rng *rand.Rand) (edit func(path s
 func TestRevisitsAuditManifest(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 10, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 10}, func(t *testing.T, w *bubble) {
 		const pages, moving, days = 30, 12, 30
 		sites := []*fakeweb.Site{numbered(w, pages), numbered(w, pages)}
 		rng := rand.New(rand.NewPCG(1, 2))
 		edits := []func(string){forgetful(sites[0], .4, rng), forgetful(sites[1], 0, rng)}
-		c, col := paid(t, dir, w, crawl.Revisit{PerPage: 1})
-		defer col.Close()
+		c, col := w.paid(t, crawl.Revisit{PerPage: 1})
 		began := time.Now()
 		var right, held [2]int // among the pages that change, in the second half
 		runFor(t, c, days*aDay, func(ctx context.Context) {
@@ -475,9 +390,8 @@ func TestRevisitsAuditManifest(t *testing.T) {
 						edits[n](nth(rng.IntN(moving)))
 					}
 					for k := range moving {
-						if p, ok, err := col.Page(s.Origin + nth(k)); err == nil && ok && time.Since(began) > days/2*aDay {
-							body, _ := s.Body(nth(k))
-							if held[n]++; p.Digest == protocol.Sum([]byte(body)) {
+						if time.Since(began) > days/2*aDay {
+							if held[n]++; current(t, col, s, nth(k)) {
 								right[n]++
 							}
 						}
@@ -514,10 +428,7 @@ func TestRevisitsAuditManifest(t *testing.T) {
 func TestDeadSitesAreNotCountedAsFresh(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
 		var dead [2]atomic.Bool
 		for i := range dead {
 			numbered(w, 10).Handler = func(http.ResponseWriter, *http.Request) bool {
@@ -527,8 +438,7 @@ func TestDeadSitesAreNotCountedAsFresh(t *testing.T) {
 				return false
 			}
 		}
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Shortest: time.Hour}, PerPage: 2})
-		defer col.Close()
+		c, col := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Shortest: time.Hour}, PerPage: 2})
 		runFor(t, c, 9*aDay, func(ctx context.Context) {
 			for i := range dead {
 				if !pause.For(ctx, 3*aDay-time.Minute) {

@@ -3,9 +3,8 @@ package crawl_test
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -23,51 +22,38 @@ func TestSiteThatRequiresSessions(t *testing.T) {
 				rw.WriteHeader(http.StatusForbidden)
 				return
 			}
-			rw.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(rw, page("door", fmt.Sprintf("/p0.php?PHPSESSID=%d", n)))
+			html(rw, page("door", fmt.Sprintf("/p0.php?PHPSESSID=%d", n)))
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			var mu sync.Mutex
-			given, asked := 0, map[string]int{}
-			w := newWeb(t, map[string]string{})
-			w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-				mu.Lock()
-				defer mu.Unlock()
+			var given atomic.Int64
+			w := newWeb(t, nil)
+			w.answer(func(rw http.ResponseWriter, req *http.Request) bool {
 				path := req.URL.Path
 				if path != "/" && !strings.HasSuffix(path, ".php") {
-					http.NotFound(rw, req)
-					return
+					return false
 				}
-				asked[path]++
 				var n, p int
 				fmt.Sscan(req.URL.Query().Get("PHPSESSID"), &n)
 				if n == 0 {
-					given++
-					refuse(rw, req, given)
-					return
+					refuse(rw, req, int(given.Add(1)))
+					return true
 				}
 				fmt.Sscanf(path, "/p%d.php", &p)
-				rw.Header().Set("Content-Type", "text/html")
-				fmt.Fprint(rw, page(path, fmt.Sprintf("p%d.php?PHPSESSID=%d", (p+1)%20, n), fmt.Sprintf("/p%d.php?PHPSESSID=%d", p*2%20, n), fmt.Sprintf("/?PHPSESSID=%d", n)))
+				html(rw, page(path, fmt.Sprintf("p%d.php?PHPSESSID=%d", (p+1)%20, n), fmt.Sprintf("/p%d.php?PHPSESSID=%d", p*2%20, n), fmt.Sprintf("/?PHPSESSID=%d", n)))
+				return true
 			})
-			col := open(t, filepath.Join(t.TempDir(), "crawl"))
-			defer col.Close()
-			if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for p, err := range col.Pages(t.Context()) {
-				if err != nil || p.State != collection.Held || strings.Contains(p.URL, "SESS") {
-					t.Errorf("%s is %v (%s), %v", p.URL, p.State, p.Fault, err)
+			col := crawled(t, w.URL+"/")
+			for p := range every(t, col.Pages(t.Context())) {
+				if p.State != collection.Held || strings.Contains(p.URL, "SESS") {
+					t.Errorf("%s is %v (%s)", p.URL, p.State, p.Fault)
 				}
 			}
 			if col.Len() != 21 {
 				t.Errorf("%d pages", col.Len())
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			for path, n := range asked {
-				if path != "/" && n != 1 || n > 2 {
+			for path, n := range w.counts() {
+				if strings.HasSuffix(path, ".php") && n != 1 || path == "/" && n > 2 {
 					t.Errorf("%s was fetched %d times", path, n)
 				}
 			}

@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/graph"
 	"github.com/parleyweb/parley/internal/machine"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/sim/order"
 )
 
@@ -30,11 +30,7 @@ func readDocs(t *testing.T) docs {
 		[]string{machine.GitDoc(t), filepath.Join(manual, "en"), filepath.Join(manual, "ko")})
 	d := docs{Web: order.NewWeb(g), bodies: map[string]string{}}
 	for i, file := range files {
-		body, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.bodies[urlOf(g, uint32(i))] = string(body)
+		d.bodies[urlOf(g, uint32(i))] = string(must.Get(os.ReadFile(file)))
 	}
 	return d
 }
@@ -55,9 +51,7 @@ func (d docs) history(t *testing.T) (path string) {
 		d.History = append(d.History, rank)
 	}
 	path = filepath.Join(t.TempDir(), "ranks.txt")
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Write(t, path, strings.Join(lines, ""))
 	return path
 }
 
@@ -65,15 +59,13 @@ func urlOf(g *graph.Graph, i uint32) string { return "http://" + g.Hosts[g.Host[
 
 // fetched crawls the docroots with one robot that chooses one page at a time, and returns the pages in the order of the requests. An answer
 // takes a second. Step is that of frontier.Options: 0 is what the crawler uses.
-func (d docs) fetched(t *testing.T, strategy string, step float32) (pages []uint32) {
-	w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 1})
-	defer w.Close()
+func (d docs) fetched(t *testing.T, w *bubble, strategy string, step float32) (pages []uint32) {
 	for i, host := range d.Graph.Hosts {
 		s := w.AddAt(fakeweb.Honest, host, netip.AddrFrom4([4]byte{20, 0, 0, byte(i)}))
 		s.Speaks, s.Sitemap, s.Robots, s.Latency = false, false, "", time.Second
 	}
 	number := map[string]uint32{}
-	c := opened(t, scratch(t), w, func(o *crawl.Options) {
+	c := w.opened(t, func(o *crawl.Options) {
 		if strings.HasPrefix(strategy, "historical-") {
 			o.Order.History = d.earlier
 		} else if strings.HasSuffix(strategy, "-pagerank") {
@@ -92,11 +84,8 @@ func (d docs) fetched(t *testing.T, strategy string, step float32) (pages []uint
 			o.Scope.Accept = append(o.Scope.Accept, url+"$") // no broken links, no pictures
 		}
 	})
-	defer c.Collection.Close()
 	c.Memory.Step = step
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, c)
 	for _, a := range w.Log() {
 		if p, ok := number[a.Site.Origin+a.Path]; ok { // not robots.txt, nor a page that does not exist
 			pages = append(pages, p)
@@ -122,15 +111,12 @@ func TestOrderIsAsSimulated(t *testing.T) {
 		t.Run(fmt.Sprint(c.strategy, c.step), func(t *testing.T) {
 			simulate := func(r order.Run) []uint32 {
 				r.Web, r.Order = d.Web, c.strategy
-				pages, err := r.Pages(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				pages := must.Get(r.Pages(t.Context()))
 				return pages
 			}
 			want := simulate(order.Run{Ahead: 1, Step: c.simulated, Every: rankEvery})
-			synctest.Test(t, func(t *testing.T) {
-				got := d.fetched(t, c.strategy, c.step)
+			inBubble(t, fakeweb.Options{Seed: 1}, func(t *testing.T, w *bubble) {
+				got := d.fetched(t, w, c.strategy, c.step)
 				for i := range min(len(got), len(want)) {
 					if got[i] != want[i] {
 						t.Fatalf("fetch %d is of %s, and of %s in the simulator", i, urlOf(d.Graph, got[i]), urlOf(d.Graph, want[i]))

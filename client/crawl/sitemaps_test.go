@@ -3,13 +3,12 @@ package crawl_test
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A site that names an excessive number of sitemaps gets at most 1,000 requests
@@ -17,13 +16,8 @@ import (
 // two ways has each once.
 func TestSitemapRequestsAreBounded(t *testing.T) {
 	const many = 1300
-	var mu sync.Mutex
-	var asked []string
 	w := newWeb(t, nil)
-	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		mu.Lock()
-		asked = append(asked, req.URL.Path)
-		mu.Unlock()
+	w.answer(func(rw http.ResponseWriter, req *http.Request) bool {
 		var n, from int
 		switch path := req.URL.Path; {
 		case path == "/robots.txt":
@@ -41,18 +35,13 @@ func TestSitemapRequestsAreBounded(t *testing.T) {
 			fmt.Sscanf(path, "/map%d.xml", &n)
 			fmt.Fprint(rw, sitemapOf(fmt.Sprintf("%s/caf%%c3%%a9?%d", w.URL, n%50)))
 		case path == "/":
-			rw.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(rw, page("home", "/caf%C3%A9?1", "/linked.html"))
+			html(rw, page("home", "/caf%C3%A9?1", "/linked.html"))
 		default:
-			rw.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(rw, page(req.URL.RequestURI()))
+			html(rw, page(req.URL.RequestURI()))
 		}
+		return true
 	})
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	if err := crawler(col, w.URL+"/").Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	col, asked := crawled(t, w.URL+"/"), w.requests()
 	var maps, pages int
 	for _, path := range asked {
 		switch {
@@ -71,39 +60,25 @@ func TestSitemapRequestsAreBounded(t *testing.T) {
 	if i := slices.Index(asked, "/linked.html"); i < 0 || i > 150 {
 		t.Errorf("a page was fetched after %d other requests", i)
 	}
-	all, err := col.Sources(0)
-	if err != nil || len(all) > 1000 {
-		t.Errorf("%d sources, %v", len(all), err)
+	if n := len(must.Get(col.Sources(0))); n > 1000 {
+		t.Errorf("%d sources", n)
 	}
-	if p, ok, err := col.Page(w.URL + "/caf%C3%A9?7"); !ok || p.State != collection.Held {
-		t.Errorf("%v, %v, %v", p.State, ok, err)
+	if p := pageOf(t, col, w.URL+"/caf%C3%A9?7"); p.State != collection.Held {
+		t.Errorf("a page is %v", p.State)
 	}
 }
 
 // If a site has no manifest, the sitemap at the usual place is fetched, though nothing declares it.
 func TestUndeclaredSitemapIsFetched(t *testing.T) {
-	w := newWeb(t, nil)
-	w.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		switch req.URL.Path {
-		case "/sitemap.xml":
-			fmt.Fprint(rw, sitemapOf(w.URL+"/unlinked.html"))
-		case "/", "/unlinked.html":
-			rw.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(rw, page(req.URL.Path))
-		default:
-			http.NotFound(rw, req)
-		}
-	})
+	w := newWeb(t, map[string]string{"/": page("home"), "/unlinked.html": page("unlinked")})
+	w.pages["/sitemap.xml"] = sitemapOf(w.URL + "/unlinked.html")
 	for _, without := range []bool{false, true} {
-		col := open(t, filepath.Join(t.TempDir(), "crawl"))
-		c := crawler(col, w.URL+"/")
+		c := crawler(t, "", w.URL+"/")
 		c.NoManifests = without
-		if err := c.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if n := heldIn(col); n != 2 {
+		finish(t, c)
+		if n := heldIn(c.Collection); n != 2 {
 			t.Errorf("manifests left out %v: %d pages of 2 are stored", without, n)
 		}
-		col.Close()
+
 	}
 }

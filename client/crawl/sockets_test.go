@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
-	"github.com/parleyweb/parley/internal/engine/frontier"
 )
 
 // A socketSite is a site on its own port.
@@ -118,15 +116,11 @@ func TestRealSockets(t *testing.T) {
 			start = append(start, sites[i].origin+"/")
 		}
 	}
-	col := open(t, filepath.Join(t.TempDir(), "crawl"))
-	defer col.Close()
-	c := crawler(col, start...)
-	c.Strategy = frontier.BreadthFirst{}
+	c := crawler(t, "", start...)
+	col := c.Collection
 	c.Harvester.Options.Wait, c.Harvester.Options.Sites = socketWait, socketSites
 	c.NoManifests, c.NoSitemaps, c.Patience = true, true, time.Millisecond
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, c)
 	for _, s := range sites {
 		s.mu.Lock()
 		for _, f := range s.faults {
@@ -148,10 +142,7 @@ func TestRealSockets(t *testing.T) {
 		}
 	}
 	var excluded int
-	for p, err := range col.Pages(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for p := range every(t, col.Pages(t.Context())) {
 		if p.State == collection.Excluded {
 			excluded++
 		}
@@ -160,20 +151,13 @@ func TestRealSockets(t *testing.T) {
 		t.Errorf("%d pages are excluded, want %d", excluded, 2*socketSites)
 	}
 	// The other ends notice it a moment later.
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	until(t, c, "no connection is open, and no goroutine is left", func() bool {
 		open := 0
 		for _, s := range sites {
 			s.mu.Lock()
 			open += s.connect
 			s.mu.Unlock()
 		}
-		n := runtime.NumGoroutine()
-		if open == 0 && n <= before {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d connections are open, %d goroutines of %d", open, n, before)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return open == 0 && runtime.NumGoroutine() <= before
+	})
 }

@@ -2,34 +2,23 @@ package crawl_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // A crawler that is ended while it fetches several pages at once, and begins again, waits first.
 func TestPagesAtOnceAndRestarts(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 3, Pages: 1, Own: true})
-		defer w.Close()
-		s, list := w.Add(fakeweb.Honest), ""
-		for i := range 30 {
-			list += fmt.Sprintf("<a href=/%d>%[1]d</a> ", i)
-			s.Put(fmt.Sprintf("/%d", i), fmt.Sprintf("<title>%d</title>", i))
-		}
-		s.Put("/", list)
+	inBubble(t, fakeweb.Options{Seed: 3, Own: true}, func(t *testing.T, w *bubble) {
+		s := numbered(w, 30)
 		for run := range 4 { // each but the last ends at its eighth request for a page
 			ctx, end := context.WithCancel(t.Context())
 			left := 8
@@ -39,19 +28,11 @@ func TestPagesAtOnceAndRestarts(t *testing.T) {
 				}
 				return false
 			}
-			col, err := collection.Open(dir, &collection.Options{Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial, Private: true, AtOnce: 4}},
-				crawl.Settings{Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Once: true, NoManifests: true, NoSitemaps: true, NoFeeds: true, Start: []string{s.Origin + "/"}})
-			if err := c.Run(ctx); err != nil {
-				t.Fatal(err)
-			}
+			c, col := w.open(t, 0, crawl.Settings{Once: true, NoManifests: true, NoSitemaps: true, NoFeeds: true})
+			c.Harvester.Options.Private, c.Harvester.Options.AtOnce = true, 4
+			must.OK(t, c.Run(ctx))
 			end()
-			if err := col.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, col.Close())
 		}
 		for _, fault := range w.Impolite(fakeweb.Manners{Gap: harvest.DefaultWait, AtOnce: 4, Robots: true}) {
 			t.Error(fault)
@@ -66,10 +47,7 @@ func TestPagesAtOnceAndRestarts(t *testing.T) {
 // the speeds from the collection.
 func TestFastSiteComesFirst(t *testing.T) {
 	noRace(t)
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 3, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 3}, func(t *testing.T, w *bubble) {
 		slow, fast := w.Add(fakeweb.Honest), w.Add(fakeweb.Honest)
 		slow.Latency, fast.Latency = 2*time.Second, 200*time.Millisecond
 		for _, s := range []*fakeweb.Site{slow, fast} {
@@ -79,24 +57,15 @@ func TestFastSiteComesFirst(t *testing.T) {
 			}
 		}
 		for _, pages := range []int{4, 0} { // until a restart, and to the end
-			col, err := collection.Open(dir, &collection.Options{Strategy: frontier.Performance{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality.Of})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := crawl.NewEngine(col, &harvest.Harvester{Options: harvest.Options{Agent: "ParleyTest/1", Resolver: w, Dial: w.Dial}},
-				crawl.Settings{Strategy: frontier.Performance{}, Policy: fresh.Thesis{}, Quality: crawl.DefaultQuality, Once: true, Stop: crawl.Stop{Pages: pages},
-					NoManifests: true, NoSitemaps: true, NoFeeds: true, Batch: frontier.BatchOptions{Size: 1}, Start: []string{slow.Origin + "/", fast.Origin + "/"}})
-			if err := c.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			c, col := w.open(t, 0, crawl.Settings{Strategy: frontier.Performance{}, Once: true, Stop: crawl.Stop{Pages: pages},
+				NoManifests: true, NoSitemaps: true, NoFeeds: true, Batch: frontier.BatchOptions{Size: 1}})
+			finish(t, c)
 			for _, s := range []*fakeweb.Site{slow, fast} {
 				if site, _ := col.Site(s.Origin); site.Speed.Response < s.Latency.Seconds() || site.Speed.Response > 1.2*s.Latency.Seconds() {
 					t.Errorf("%s: %+v", s.Origin, site.Speed)
 				}
 			}
-			if err := col.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, col.Close())
 		}
 		var order []string
 		for _, a := range w.Log() {

@@ -2,7 +2,6 @@ package crawl_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -13,18 +12,10 @@ import (
 // stored runs a crawl and returns the paths of all URLs that are then known, and what has reached its limit.
 func stored(t *testing.T, o *crawl.Options) (paths, full []string) {
 	t.Helper()
-	c, err := o.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := openOptions(t, o)
 	defer c.Collection.Close()
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for p, err := range c.Collection.Pages(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	finish(t, c)
+	for p := range every(t, c.Collection.Pages(t.Context())) {
 		_, path, _ := strings.Cut(strings.TrimPrefix(p.URL, "http://"), "/")
 		paths = append(paths, "/"+path)
 	}
@@ -73,12 +64,7 @@ func TestStartPagesHaveTheirOwnLimits(t *testing.T) {
 // A start page's number of pages replaces that of all sites, and a redirect of the start page is no link.
 func TestLimitsOfARedirectedStartPage(t *testing.T) {
 	w := newWeb(t, map[string]string{"/en/": page("home", "/en/a.html", "/en/b.html"), "/en/a.html": page("a", "/en/c.html"), "/en/b.html": page("b"), "/en/c.html": page("c")})
-	w.answer(func(rw http.ResponseWriter, req *http.Request) bool {
-		if req.URL.Path == "/" {
-			http.Redirect(rw, req, "/en/", http.StatusFound)
-		}
-		return req.URL.Path == "/"
-	})
+	w.redirect(map[string]string{"/": "/en/"})
 	o := ownSite(t, w.URL+"/ depth=1 pages=100")
 	o.Scope.PerSite, o.Sources.NoManifests, o.Sources.NoSitemaps = 2, true, true
 	if paths, full := stored(t, o); fmt.Sprint(paths) != "[/ /en/ /en/a.html /en/b.html]" || len(full) > 0 {

@@ -6,13 +6,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/steer"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -31,6 +31,15 @@ func pausing(sites ...string) func(*steer.Steering) error {
 
 func resuming(sites ...string) func(*steer.Steering) error {
 	return func(s *steer.Steering) error { return s.Resume(sites) }
+}
+
+func rejecting(pattern string) func(*steer.Steering) error {
+	return func(s *steer.Steering) error { return s.SetScope(steer.Scope{Reject: []string{pattern}}) }
+}
+
+// daily is so large a budget of a crawl that goes on.
+func daily(budget string) func(*crawl.Options) {
+	return func(o *crawl.Options) { o.Once, o.Revisits.Budget = false, budget }
 }
 
 // offline changes what is set on the crawl in a directory, while no crawler runs.
@@ -52,7 +61,7 @@ func offline(t *testing.T, dir string, change func(*steer.Steering) error) {
 }
 
 // requestsSince returns the requests to a site since a time.
-func requestsSince(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (paths []string) {
+func requestsSince(w *bubble, s *fakeweb.Site, since time.Time) (paths []string) {
 	for _, a := range w.Log() {
 		if a.Site == s && a.Begin.After(since) {
 			paths = append(paths, a.Path)
@@ -64,40 +73,21 @@ func requestsSince(w *fakeweb.Web, s *fakeweb.Site, since time.Time) (paths []st
 // stateOf returns the state of a page, and the digest of its stored content.
 func stateOf(t *testing.T, c *crawl.Engine, url string) (string, protocol.Digest) {
 	t.Helper()
-	p, ok, err := c.Collection.Page(url)
-	if err != nil {
-		t.Error(err)
-	}
-	if !ok {
-		return "unknown", protocol.Digest{}
+	p := pageOf(t, c.Collection, url)
+	if p.URL == "" {
+		return "unknown", p.Digest
 	}
 	return p.State.String(), p.Digest
-}
-
-// plainSite adds a site with these pages, which publishes no changes, to a Web.
-func plainSite(w *fakeweb.Web, paths ...string) *fakeweb.Site {
-	s := w.Add(fakeweb.Honest)
-	s.Speaks, s.Sitemap, s.Latency = false, false, 0
-	s.Put("/", page("home", paths...))
-	for _, path := range paths {
-		s.Put(path, page(path))
-	}
-	return s
 }
 
 // A paused site gets no request of any kind, over a restart too, and no other site is held up. When it is resumed, its
 // changes since then are read from the old cursor, and fetched.
 func TestPausedSiteGetsNoRequest(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
-		told, other := w.Add(fakeweb.Honest), plainSite(w, "/a.html")
-		told.Speaks, told.Sitemap, told.Latency = true, false, 0
-		told.Put("/", page("home", "/a.html"))
-		told.Put("/a.html", page("a"))
-		set := func(o *crawl.Options) { o.Once, o.Revisits.Budget = false, "100" }
-		one := opened(t, dir, w, set)
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		told, other := w.plain("/a.html"), w.plain("/a.html")
+		told.Speaks = true
+		set := daily("100")
+		one := w.opened(t, set)
 		var paused time.Time
 		var cursor protocol.Cursor
 		quiet := func() {
@@ -116,11 +106,7 @@ func TestPausedSiteGetsNoRequest(t *testing.T) {
 			}
 			steered(t, one, pausing(told.Origin))
 			paused = time.Now()
-			sources, err := one.Collection.Sources(0)
-			if err != nil {
-				t.Error(err)
-			}
-			for _, src := range sources {
+			for _, src := range must.Get(one.Collection.Sources(0)) {
 				if src.Kind == collection.ManifestRDF && !src.Cursor.IsZero() {
 					cursor = src.Cursor
 				}
@@ -132,8 +118,7 @@ func TestPausedSiteGetsNoRequest(t *testing.T) {
 		})
 		one.Collection.Close()
 
-		one = opened(t, dir, w, set)
-		defer one.Collection.Close()
+		one = w.opened(t, set)
 		runFor(t, one, 30*time.Hour, func(ctx context.Context) {
 			pause.For(ctx, 26*time.Hour)
 			quiet()
@@ -141,8 +126,7 @@ func TestPausedSiteGetsNoRequest(t *testing.T) {
 			steered(t, one, resuming(told.Origin))
 			pause.For(ctx, 3*time.Minute)
 			for _, path := range []string{"/a.html", "/new.html"} {
-				body, _ := told.Body(path)
-				if state, digest := stateOf(t, one, told.Origin+path); state != "held" || digest != protocol.Sum([]byte(body)) {
+				if state, digest := stateOf(t, one, told.Origin+path); state != "held" || !current(t, one.Collection, told, path) {
 					t.Errorf("%s is %s three minutes later, with the digest %v of another content", path, state, digest)
 				}
 			}
@@ -167,16 +151,12 @@ func TestPausedSiteGetsNoRequest(t *testing.T) {
 // While all sites are paused, a crawl that would end waits; when they are resumed it does its work and ends. A crawl with one
 // paused site ends without it.
 func TestCrawlWaitsWhileAllIsPaused(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
-		a, b := plainSite(w, "/a.html"), plainSite(w, "/b.html")
-		set := func(*crawl.Options) {}
-		opened(t, dir, w, set).Collection.Close()
-		offline(t, dir, pausing(steer.All))
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		a, b := w.plain("/a.html"), w.plain("/b.html")
+		w.opened(t, nil).Collection.Close()
+		offline(t, w.dir, pausing(steer.All))
 
-		one := opened(t, dir, w, set)
+		one := w.opened(t, nil)
 		ended := make(chan error, 1)
 		go func() { ended <- one.Run(t.Context()) }()
 		time.Sleep(48 * time.Hour)
@@ -198,16 +178,11 @@ func TestCrawlWaitsWhileAllIsPaused(t *testing.T) {
 		if n := len(requestsSince(w, b, time.Time{})); n > 0 {
 			t.Errorf("%d requests were sent to the paused site", n)
 		}
-		if err := one.Collection.Close(); err != nil {
-			t.Error(err)
-		}
-		offline(t, dir, resuming(steer.All))
+		must.OK(t, one.Collection.Close())
+		offline(t, w.dir, resuming(steer.All))
 
-		one = opened(t, dir, w, set)
-		defer one.Collection.Close()
-		if err := one.Run(t.Context()); err != nil {
-			t.Error(err)
-		}
+		one = w.opened(t, nil)
+		finish(t, one)
 		if state, _ := stateOf(t, one, b.Origin+"/b.html"); state != "held" {
 			t.Errorf("the page of the other site is %s in the next run", state)
 		}
@@ -216,17 +191,13 @@ func TestCrawlWaitsWhileAllIsPaused(t *testing.T) {
 
 // Pages that were handed out when their site was paused come back, and are fetched once it is resumed.
 func TestPauseInTheMiddleOfASite(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
 		var paths []string
 		for c := 'a'; c <= 'z'; c++ {
 			paths = append(paths, "/"+string(c)+".html")
 		}
-		s := plainSite(w, paths...)
-		one := opened(t, dir, w, func(*crawl.Options) {})
-		defer one.Collection.Close()
+		s := w.plain(paths...)
+		one := w.opened(t, nil)
 		ended := make(chan error, 1)
 		go func() { ended <- one.Run(t.Context()) }()
 		time.Sleep(2 * time.Minute)
@@ -256,13 +227,10 @@ func TestPauseInTheMiddleOfASite(t *testing.T) {
 
 // The budget and the gap change while the crawler runs, and hold in its next run, which began with the same options.
 func TestRateChangesWhileTheCrawlerRuns(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
-		plainSite(w, "/a.html", "/b.html", "/c.html", "/d.html")
-		set := func(o *crawl.Options) { o.Once, o.Revisits.Budget = false, "10" }
-		one := opened(t, dir, w, set)
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		w.plain("/a.html", "/b.html", "/c.html", "/d.html")
+		set := daily("10")
+		one := w.opened(t, set)
 		budget := func() float64 {
 			if v := one.Status().Revisits; v != nil {
 				return v.Budget
@@ -300,8 +268,7 @@ func TestRateChangesWhileTheCrawlerRuns(t *testing.T) {
 			w.Forget()
 		}
 		polite()
-		one = opened(t, dir, w, set)
-		defer one.Collection.Close()
+		one = w.opened(t, set)
 		runFor(t, one, 6*time.Hour, func(ctx context.Context) {
 			pause.For(ctx, 5*time.Hour)
 			if b := budget(); b != 2000 {
@@ -315,21 +282,16 @@ func TestRateChangesWhileTheCrawlerRuns(t *testing.T) {
 // Pages that leave the scope are not fetched any more, and keep their content, though the manifest is read again; those that enter it
 // are fetched, though the manifest listed them before.
 func TestScopeChangesWhileTheCrawlerRuns(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
-		told, other := w.Add(fakeweb.Honest), plainSite(w, "/docs/a.html", "/news/a.html")
-		told.Speaks, told.Sitemap, told.Latency = true, false, 0
-		told.Put("/", page("home"))
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		told, other := w.plain(), w.plain("/docs/a.html", "/news/a.html")
+		told.Speaks = true
 		for _, path := range []string{"/docs/a.html", "/news/a.html"} {
 			told.Put(path, page(path))
 		}
-		one := opened(t, dir, w, func(o *crawl.Options) { o.Once, o.Revisits.Budget, o.Scope.Reject = false, "150", []string{"/old/"} })
-		defer one.Collection.Close()
+		one := w.opened(t, func(o *crawl.Options) { o.Once, o.Revisits.Budget, o.Scope.Reject = false, "150", []string{"/old/"} })
 		runFor(t, one, 58*time.Hour, func(ctx context.Context) {
 			pause.For(ctx, 5*time.Hour)
-			steered(t, one, func(s *steer.Steering) error { return s.SetScope(steer.Scope{Reject: []string{"/news/"}}) })
+			steered(t, one, rejecting("/news/"))
 			narrowed := time.Now()
 			told.Put("/news/a.html", page("news, changed"))
 			told.Put("/news/new.html", page("new"))
@@ -356,11 +318,10 @@ func TestScopeChangesWhileTheCrawlerRuns(t *testing.T) {
 			if got := requestsSince(w, other, narrowed); !strings.Contains(strings.Join(got, " "), "/news/a.html") {
 				t.Error("the page that a person added was not fetched")
 			}
-			steered(t, one, func(s *steer.Steering) error { return s.SetScope(steer.Scope{Reject: []string{"default"}}) })
+			steered(t, one, rejecting("default"))
 			pause.For(ctx, time.Hour)
 			for _, path := range []string{"/news/a.html", "/news/new.html"} {
-				body, _ := told.Body(path)
-				if state, digest := stateOf(t, one, told.Origin+path); state != "held" || digest != protocol.Sum([]byte(body)) {
+				if state, digest := stateOf(t, one, told.Origin+path); state != "held" || !current(t, one.Collection, told, path) {
 					t.Errorf("%s is %s with the digest %v after it has entered the scope", path, state, digest)
 				}
 			}
@@ -370,15 +331,10 @@ func TestScopeChangesWhileTheCrawlerRuns(t *testing.T) {
 
 // Sites outside of the domains that a person sets get no request of any kind, until the domains change.
 func TestSitesOutsideOfTheScope(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
-		in, out := plainSite(w, "/a.html"), w.Add(fakeweb.Honest)
-		out.Speaks, out.Sitemap, out.Latency = true, true, 0
-		out.Put("/", page("home"))
-		one := opened(t, dir, w, func(o *crawl.Options) { o.Once, o.Revisits.Budget = false, "30" })
-		defer one.Collection.Close()
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		in, out := w.plain("/a.html"), w.plain()
+		out.Speaks, out.Sitemap = true, true
+		one := w.opened(t, daily("30"))
 		runFor(t, one, 40*time.Hour, func(ctx context.Context) {
 			pause.For(ctx, 5*time.Hour)
 			steered(t, one, func(s *steer.Steering) error { return s.SetScope(steer.Scope{Domain: []string{in.Host}}) })
@@ -396,8 +352,7 @@ func TestSitesOutsideOfTheScope(t *testing.T) {
 			}
 			steered(t, one, func(s *steer.Steering) error { return s.SetScope(steer.Scope{Domain: []string{"default"}}) })
 			pause.For(ctx, 2*time.Hour)
-			body, _ := out.Body("/")
-			if state, digest := stateOf(t, one, out.Origin+"/"); state != "held" || digest != protocol.Sum([]byte(body)) {
+			if state, digest := stateOf(t, one, out.Origin+"/"); state != "held" || !current(t, one.Collection, out, "/") {
 				t.Errorf("the front page of the site that is inside again is %s, with the digest %v", state, digest)
 			}
 		})
@@ -407,19 +362,14 @@ func TestSitesOutsideOfTheScope(t *testing.T) {
 // The scope is changed while no crawler runs: the next run, and if it is killed at once the one after it, reads the sitemap again, and
 // pages that were excluded come back.
 func TestScopeChangesWhileNoCrawlerRuns(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 5, Pages: 1})
-		defer w.Close()
-		s := w.Add(fakeweb.Honest)
-		s.Speaks, s.Sitemap, s.Latency = false, true, 0
-		s.Put("/", page("home", "/old/a.html"))
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		s := w.plain("/old/a.html")
+		s.Sitemap = true
 		s.Put("/news/a.html", page("news"))
-		s.Put("/old/a.html", page("old"))
-		set := func(o *crawl.Options) { o.Once, o.Revisits.Budget = false, "100" }
+		set := daily("100")
 		runs := func(d time.Duration, want string) {
 			t.Helper()
-			one := opened(t, dir, w, set)
+			one := w.opened(t, set)
 			defer one.Collection.Close()
 			runFor(t, one, d, nil)
 			for _, path := range []string{"/news/a.html", "/old/a.html"} {
@@ -428,10 +378,8 @@ func TestScopeChangesWhileNoCrawlerRuns(t *testing.T) {
 				}
 			}
 		}
-		rejects := func(pattern string) {
-			offline(t, dir, func(s *steer.Steering) error { return s.SetScope(steer.Scope{Reject: []string{pattern}}) })
-		}
-		opened(t, dir, w, set).Collection.Close()
+		rejects := func(pattern string) { offline(t, w.dir, rejecting(pattern)) }
+		w.opened(t, set).Collection.Close()
 		rejects("/news/")
 		runs(3*time.Hour, "/news/a.html unknown, /old/a.html held")
 		rejects("/old/")

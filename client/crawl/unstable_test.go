@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -16,6 +15,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/trust"
 	"github.com/parleyweb/parley/internal/fakeweb"
+	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -39,7 +39,7 @@ func pushing(ctx context.Context, s *fakeweb.Site, edits int, every time.Duratio
 }
 
 // prompt returns how many of the pushed edits were fetched within five minutes.
-func prompt(w *fakeweb.Web, s *fakeweb.Site, list []push) (n int) {
+func prompt(w *bubble, s *fakeweb.Site, list []push) (n int) {
 	at, _ := visits(w, s, time.Time{})
 	for _, p := range list {
 		for _, v := range at[p.path] {
@@ -60,8 +60,7 @@ func nonce(s *fakeweb.Site, of func(path string) bool, format string) {
 		if !ok || !of(req.URL.Path) {
 			return false
 		}
-		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(rw, "%s"+format, body, n.Add(1))
+		html(rw, fmt.Sprintf("%s"+format, body, n.Add(1)))
 		return true
 	}
 }
@@ -69,12 +68,10 @@ func nonce(s *fakeweb.Site, of func(path string) bool, format string) {
 func everyPage(string) bool { return true }
 
 // explained returns the crawler's explanation of a page.
-func explained(t *testing.T, c *crawl.Engine, col *collection.Collection, url string) string {
+func explained(t *testing.T, c *crawl.Engine, url string) string {
 	t.Helper()
-	why, err := crawl.Explain(col, c.Seeder, url, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	why, err := crawl.Explain(c.Collection, c.Seeder, url, time.Now())
+	must.OK(t, err)
 	return strings.Join(append(append(why.Rules, why.Beliefs...), why.Signals...), "\n")
 }
 
@@ -83,15 +80,10 @@ func explained(t *testing.T, c *crawl.Engine, col *collection.Collection, url st
 func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 30)
-		s.Speaks = true
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 30)
 		s.Put("/long.html", "<title>long</title>"+strings.Repeat("<p>many words", 40_000))
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 0.5})
-		defer col.Close()
+		c, col := w.paid(t, eager(0.5))
 		c.Harvester.Options.MaxBytes = 400_000
 		var list []push
 		runFor(t, c, aDay, func(ctx context.Context) {
@@ -99,13 +91,10 @@ func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 			list = pushing(ctx, s, 5, time.Hour)
 		})
 		if n := prompt(w, s, list); n < len(list) {
-			t.Errorf("%d of %d pushed edits were fetched at once\n%s", n, len(list), explained(t, c, col, s.Origin+nth(0)))
+			t.Errorf("%d of %d pushed edits were fetched at once\n%s", n, len(list), explained(t, c, s.Origin+nth(0)))
 		}
 		long := 0
-		for e, err := range col.Events(t.Context(), protocol.Cursor{}, false) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for e := range every(t, col.Events(t.Context(), protocol.Cursor{}, false)) {
 			if e.Truncated != strings.HasSuffix(e.URL, "/long.html") {
 				t.Errorf("event %v of %s: truncated %v", e.Cursor, e.URL, e.Truncated)
 			} else if e.Truncated {
@@ -113,7 +102,7 @@ func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 			}
 		}
 		site, _ := col.Site(s.Origin)
-		if says := explained(t, c, col, s.Origin+"/long.html"); long != 1 || site.Cut != 1 || !strings.Contains(says, "truncated: only its first 400000 bytes") {
+		if says := explained(t, c, s.Origin+"/long.html"); long != 1 || site.Cut != 1 || !strings.Contains(says, "truncated: only its first 400000 bytes") {
 			t.Errorf("%d events, %d pages of the site, and %q have the truncated page", long, site.Cut, says)
 		}
 		if at, _ := visits(w, s, time.Time{}); len(at["/long.html"]) != 1 {
@@ -127,14 +116,9 @@ func TestOversizePageDoesNotAffectTrust(t *testing.T) {
 func TestEditsDuringCrawlDoNotAffectTrust(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 40)
-		s.Speaks = true
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 0.5})
-		defer col.Close()
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 40)
+		c, col := w.paid(t, eager(0.5))
 		c.Once, c.NoStreams, c.NoChanges = true, true, true
 		// Where many pages differ at each request, the others are fetched again only once, with validators: the 304 is judged.
 		nonce(s, func(path string) bool { return len(path) > 3 && strings.Contains("135", path[3:4]) }, "<!-- %d -->")
@@ -146,10 +130,7 @@ func TestEditsDuringCrawlDoNotAffectTrust(t *testing.T) {
 			}
 		})
 		site, _ := col.Site(s.Origin)
-		rec, err := trust.Parse(site.Trust)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := must.Get(trust.Parse(site.Trust))
 		if again := c.Status().Again; again < 30 {
 			t.Errorf("%d pages were fetched again, want nearly all: they differ from the manifest", again)
 		}
@@ -163,10 +144,7 @@ func TestEditsDuringCrawlDoNotAffectTrust(t *testing.T) {
 
 // Events have the page's robots directives, as the page itself does.
 func TestEventsHaveRobotsDirectives(t *testing.T) {
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
 		s := numbered(w, 1)
 		want := map[string]collection.Marks{"/": {}, nth(0): {},
 			"/a.html": {NoIndex: true}, "/b.html": {NoFollow: true}, "/c.html": {NoIndex: true, NoFollow: true}}
@@ -174,14 +152,10 @@ func TestEventsHaveRobotsDirectives(t *testing.T) {
 		s.Put("/b.html", `<meta name="robots" content="nofollow"><p>b`)
 		s.Put("/c.html", `<meta name="robots" content="none"><p>c`)
 		s.Speaks = true
-		c, col := paid(t, dir, w, crawl.Revisit{})
-		defer col.Close()
+		c, col := w.paid(t, crawl.Revisit{})
 		c.Once = true
 		runFor(t, c, aDay, nil)
-		for e, err := range col.Events(t.Context(), protocol.Cursor{}, false) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for e := range every(t, col.Events(t.Context(), protocol.Cursor{}, false)) {
 			path := strings.TrimPrefix(e.URL, s.Origin)
 			if marks, ok := want[path]; !ok || e.Marks != marks {
 				t.Errorf("%s: %+v, want %+v", path, e.Marks, marks)
@@ -199,33 +173,24 @@ func TestEventsHaveRobotsDirectives(t *testing.T) {
 func TestPagesLongerThanAnnounced(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 30)
-		s.Speaks = true
+	inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 30)
 		long := strings.Repeat("<p>many words", 40_000)
 		s.Handler = func(rw http.ResponseWriter, req *http.Request) bool {
 			if _, ok := s.Body(req.URL.Path); !ok {
 				return false
 			}
-			rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-			fmt.Fprintf(rw, "<title>%s</title>%s", req.URL.Path, long)
+			html(rw, fmt.Sprintf("<title>%s</title>%s", req.URL.Path, long))
 			return true
 		}
-		c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: 10})
-		defer col.Close()
+		c, col := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerPage: 10})
 		c.Harvester.Options.MaxBytes = 400_000
 		runFor(t, c, 3*aDay, func(ctx context.Context) {
 			pause.For(ctx, 2*time.Hour)
 			pushing(ctx, s, 60, time.Hour)
 		})
 		site, _ := col.Site(s.Origin)
-		rec, err := trust.Parse(site.Trust)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rec := must.Get(trust.Parse(site.Trust))
 		if v := rec.Source("changes"); v.Right > 0 || v.Wrong < 5 || site.Belief.Signal.Precision() > .5 {
 			t.Errorf("%v; its announcements are estimated to be right in %.0f of 100 cases", v, 100*site.Belief.Signal.Precision())
 		}
@@ -242,22 +207,17 @@ func TestPagesThatDifferInEachResponse(t *testing.T) {
 		{"text", "<p>You are visitor number %d of this page, and most welcome.</p>"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			dir := scratch(t)
-			synctest.Test(t, func(t *testing.T) {
-				w := fakeweb.New(fakeweb.Options{Seed: 6, Pages: 1})
-				defer w.Close()
-				s := numbered(w, 30)
-				s.Speaks = true
+			inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
+				s := speaking(w, 30)
 				nonce(s, everyPage, c.format)
-				c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 0.5})
-				defer col.Close()
+				c, _ := w.paid(t, eager(0.5))
 				var list []push
 				runFor(t, c, 3*aDay, func(ctx context.Context) {
 					pause.For(ctx, 2*time.Hour)
 					list = pushing(ctx, s, 50, time.Hour)
 				})
 				if n := prompt(w, s, list); n < len(list) {
-					t.Errorf("%d of %d pushed edits were fetched at once\n%s", n, len(list), explained(t, c, col, s.Origin+nth(0)))
+					t.Errorf("%d of %d pushed edits were fetched at once\n%s", n, len(list), explained(t, c, s.Origin+nth(0)))
 				}
 			})
 		})
@@ -269,12 +229,8 @@ func TestPagesThatDifferInEachResponse(t *testing.T) {
 func TestChangesDuringCrawlAreNoLies(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 1, Pages: 1})
-		defer w.Close()
-		s := numbered(w, 40)
-		s.Speaks = true
+	inBubble(t, fakeweb.Options{Seed: 1}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 40)
 		edit := func() {
 			for i := range 40 {
 				s.Edit(nth(i))
@@ -288,22 +244,18 @@ func TestChangesDuringCrawlAreNoLies(t *testing.T) {
 			return false
 		}
 		for crawls := 1; crawls <= 2; crawls++ {
-			c, col := paid(t, dir, w, crawl.Revisit{Policy: fresh.Priced{Eager: true}})
+			c, col := w.paid(t, eager(0))
 			c.Once, c.Harvester.Options.Wait = true, 100*time.Millisecond
 			began := time.Now()
-			if err := c.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			finish(t, c)
 			asked, _ := visits(w, s, began)
 			for i := range 40 {
 				if len(asked[nth(i)]) == 0 {
-					t.Errorf("crawl %d has not fetched %s\n%s", crawls, nth(i), explained(t, c, col, s.Origin+nth(i)))
+					t.Errorf("crawl %d has not fetched %s\n%s", crawls, nth(i), explained(t, c, s.Origin+nth(i)))
 					break
 				}
 			}
-			if err := col.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, col.Close())
 			time.Sleep(30 * time.Second)
 			edit()
 			time.Sleep(30 * time.Second)

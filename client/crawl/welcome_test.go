@@ -26,17 +26,15 @@ func TestWelcomeSpeedsUpFetches(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, web := pipe(t, pages(10))
+				s := pipe(t, pages(10))
 				s.welcome = c.welcome
-				k := newCopy(t, s, func(m *crawl.Copy) { m.Harvester, m.MaxRate = web, c.most })
-				k.start()
-				time.Sleep(10 * time.Minute)
-				k.want(s.live())
+				k := s.follow(t, func(m *crawl.Copy) { m.MaxRate = c.most })
+				k.equalAfter(10 * time.Minute)
 				begin := time.Now()
 				for p := range s.live() {
 					s.edit(p, "edited "+p) // equal pages cost one request
 				}
-				k.want(s.live())
+				k.equal()
 				var first, last time.Time // when they were fetched
 				s.with(func() {
 					for _, list := range s.times {
@@ -55,9 +53,6 @@ func TestWelcomeSpeedsUpFetches(t *testing.T) {
 				})
 				if d := last.Sub(first); d < c.lasts*8/10 || d > c.lasts*13/10+100*time.Millisecond {
 					t.Errorf("it took %v, want about %v", d, c.lasts)
-				}
-				if err := k.stop(); err != nil {
-					t.Fatal(err)
 				}
 			})
 		})

@@ -301,11 +301,8 @@ func (w *wildWeb) complete(t *testing.T, col *collection.Collection) {
 		}
 		file := robots.Parse([]byte(w.served[s][0].text))
 		for _, path := range s.Paths() {
-			p, ok, err := col.Page(s.Origin + path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if allowed := file.Allowed("parley", path); ok && p.State == collection.Held != allowed || !ok && allowed {
+			p := pageOf(t, col, s.Origin+path)
+			if stored := p.URL != "" && p.State == collection.Held; stored != file.Allowed("parley", path) {
 				t.Errorf("%s%s is %v: %s %v", s.Origin, path, p.State, p.Fault, p.Status)
 			}
 		}
