@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -23,14 +22,10 @@ import (
 // missed, and no host gets requests faster than from one crawler. (V29)
 func TestCrawlersOfPartitions(t *testing.T) {
 	t.Parallel()
-	const sites, share = 30, 3
-	dir := scratch(t)
-	synctest.Test(t, func(t *testing.T) {
-		w := fakeweb.New(fakeweb.Options{Seed: 7, Pages: 1, Share: share})
-		defer w.Close()
+	const sites = 30
+	inBubble(t, fakeweb.Options{Seed: 7, Share: 3}, func(t *testing.T, w *bubble) {
 		for range sites {
-			s := w.Add(fakeweb.Honest)
-			s.Speaks, s.Sitemap = false, false
+			w.quiet()
 		}
 		all := w.Sites()
 		for i, s := range all {
@@ -44,10 +39,10 @@ func TestCrawlersOfPartitions(t *testing.T) {
 			defer cancel()
 			var running sync.WaitGroup
 			for i := 1; i <= of; i++ {
-				c := opened(t, filepath.Join(dir, fmt.Sprint("crawl", i)), w, func(o *crawl.Options) {
+				c := w.opened(t, func(o *crawl.Options) {
+					o.Collection.Into, o.Fetch.Agent = filepath.Join(w.dir, fmt.Sprint("crawl", i)), fmt.Sprintf("Crawler%d/1", i)
 					o.Once, o.Start, o.Scope.Domain = false, []string{all[0].Origin + "/"}, []string{"example"}
-					o.Scope.Partition, o.Scope.Exchange = fmt.Sprintf("%d/%d", i, of), filepath.Join(dir, "exchange")
-					o.Fetch.Agent = fmt.Sprintf("Crawler%d/1", i)
+					o.Scope.Partition, o.Scope.Exchange = fmt.Sprintf("%d/%d", i, of), filepath.Join(w.dir, "exchange")
 				})
 				running.Go(func() {
 					if err := c.Run(ctx); err != nil {
@@ -87,9 +82,9 @@ func TestCrawlersOfPartitions(t *testing.T) {
 		run(4, 3*time.Hour)
 		fetched(4)
 		for i := 1; i <= 4; i++ {
-			col := open(t, filepath.Join(dir, fmt.Sprint("crawl", i)))
+			c := crawler(t, filepath.Join(w.dir, fmt.Sprint("crawl", i)))
 			held := map[string]int{}
-			for p, err := range col.Pages(t.Context()) {
+			for p, err := range c.Collection.Pages(t.Context()) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -97,7 +92,6 @@ func TestCrawlersOfPartitions(t *testing.T) {
 					held[protocol.Origin(p.URL)]++
 				}
 			}
-			col.Close()
 			for _, s := range all {
 				want := 0
 				if (partition.Partition{Number: i, Of: 4}).Foreign(s.Origin) == 0 {
