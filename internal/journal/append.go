@@ -270,6 +270,9 @@ func (t *turn) tell(c protocol.Change) error {
 		}
 	}
 	if dead, ok := c.Tombstone(); ok {
+		if err := t.forget(dead.URL); err != nil { // of a copy, which may be told twice that it is gone
+			return err
+		}
 		if err := t.gone.Put([]byte(dead.URL), seqKey(c.Seq)); err != nil {
 			return err
 		}

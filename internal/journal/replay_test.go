@@ -114,3 +114,23 @@ func TestReplayRefusesGaps(t *testing.T) {
 		t.Error("too many changes were stored")
 	}
 }
+
+// A copy that is told twice that pages are gone has one tombstone of each, that of the last change.
+func TestCopyIsToldTwiceThatPagesAreGone(t *testing.T) {
+	first, _ := begin(t, nil, "a", "b")
+	second, _ := begin(t, &journal.Options{Now: func() time.Time { return noon }})
+	start := first.Head()
+	must.OK(t, second.Adopt(t.Context(), start, itemsOf(t, first)))
+	var changes []protocol.Change
+	for range 2 {
+		for _, c := range []protocol.Change{{Op: protocol.Delete, Item: protocol.Item{URL: "a", Length: -1}}, {Op: protocol.Move, From: "b", Item: protocol.Item{URL: "c", Length: 1}}} {
+			c.Seq, c.At = start.Seq+1+uint64(len(changes)), noon
+			changes = append(changes, c)
+		}
+	}
+	must.OK(t, second.Replay(t.Context(), start, changes))
+	want := []protocol.Tombstone{{URL: "b", To: "c", At: noon, Seq: changes[3].Seq}, {URL: "a", At: noon, Seq: changes[2].Seq}}
+	if got := stonesOf(t, second); !slices.Equal(got, want) {
+		t.Errorf("tombstones %v, want %v", got, want)
+	}
+}
