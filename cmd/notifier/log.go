@@ -20,6 +20,9 @@ import (
 	"github.com/parleyweb/parley/server/content"
 )
 
+// leaseTime is how long the notifier that writes may be silent before another one does.
+const leaseTime = 5 * time.Second
+
 // A sharedLog is the options of a site's log in NATS, which several notifiers share.
 type sharedLog struct {
 	servers, creds string
@@ -197,7 +200,7 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, tokens, adminT
 	}()
 	r := newReplica("standby", d.site.Base, d.site.State, journal, stream, env.Log)
 	err = d.serveCopy(ctx, r, func(ctx context.Context) error {
-		lease := stream.Lease(hostAndProcess(), max(pause.AtMost(jetlog.LeaseTime, d.site.Hurry), time.Second))
+		lease := stream.Lease(hostAndProcess(), max(pause.AtMost(leaseTime, d.site.Hurry), time.Second))
 		if err := lease.Acquire(ctx); err != nil {
 			return nil
 		}

@@ -12,78 +12,123 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-// LeaseTime is how long a lease lasts, by default, that is not renewed.
-const LeaseTime = 5 * time.Second
-
-// A Lease decides which of several programs tries to write a stream. That only one can is not its business: the stream
-// refuses the second one. At most one goroutine uses it.
+// A Lease decides which of several programs tries to write a stream. That only one can is not its business: the stream refuses the
+// second one. So a holder that cannot renew its lease goes on, until another program has it.
+//
+// The holder renews the lease each quarter of its time, and tries again soon when that fails or is not answered within half of it.
+// Another program takes the lease once it has seen no renewal for its whole time, on its own monotonic clock, if in that time NATS has
+// stored its own messages with no interruption of more than half of it. So no lease ends while NATS is away or elects a leader, and
+// once NATS answers again the holder has the whole time to renew. A holder that runs loses its lease only if it, and not the other
+// program, is cut off from NATS for the whole time.
+//
+// At most one goroutine uses it.
 type Lease struct {
 	stream   *Stream
-	name     string // of who asks
+	name     string // of the program that asks
 	lasts    time.Duration
 	kv       jetstream.KeyValue
-	revision uint64
+	revision uint64 // of the last renewal that is known
 }
 
-// Lease returns a lease of the stream, which has to be acquired, and ends when it has not been renewed for a while, the same
-// for all. The name says to people who has it.
+// Lease returns a lease of the stream, which has to be acquired. Its time should be the same for all programs. The name says to people
+// which one has it.
 func (s *Stream) Lease(name string, lasts time.Duration) *Lease {
 	return &Lease{stream: s, name: name + " " + rand.Text(), lasts: lasts}
 }
 
-const leaseKey = "writer"
+// Keys of the bucket.
+const (
+	leaseKey = "writer"  // the holder; each of its revisions is a renewal
+	waitKey  = "standby" // the program that stored something last while it waited
+)
 
 // Acquire waits until it has the lease, or ctx ends, and then returns its error.
 func (l *Lease) Acquire(ctx context.Context) error {
+	var since, stored time.Time // when the last renewal was seen first, and when NATS stored something from here last
 	for {
-		if l.create(ctx) == nil {
-			return nil
+		if time.Since(stored) > l.lasts/4 && l.wait(ctx) == nil {
+			now := time.Now()
+			if now.Sub(stored) > l.lasts/2 {
+				since = now
+			}
+			stored = now
 		}
-		if !pause.For(ctx, again) {
+		if l.kv != nil && time.Since(stored) <= l.lasts/2 {
+			seen := l.revision
+			if holder, err := l.claim(ctx, time.Since(since) > l.lasts); err == nil && holder == l.name {
+				return nil
+			}
+			if l.revision != seen {
+				since = time.Now()
+			}
+		}
+		if !pause.For(ctx, min(again, l.lasts/4)) {
 			return ctx.Err()
 		}
 	}
 }
 
-func (l *Lease) create(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// wait stores that this program waits for the lease. The bucket is created if need be. Nothing in it expires: for that NATS would go by
+// its own clock.
+func (l *Lease) wait(ctx context.Context) (err error) {
+	limit := l.lasts / 2
+	if l.kv == nil {
+		limit = patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if l.kv == nil {
+		l.revision = 0
 		l.kv, err = l.stream.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: l.stream.name + "-lease",
-			TTL: l.lasts, Replicas: l.stream.replicas(), Storage: jetstream.FileStorage})
-		if err != nil {
-			l.kv = nil
-			return err
-		}
+			Replicas: l.stream.replicas(), Storage: jetstream.FileStorage})
 	}
-	l.revision, err = l.kv.Create(ctx, leaseKey, []byte(l.name))
+	if err == nil {
+		_, err = l.kv.PutString(ctx, waitKey, l.name)
+	}
+	if err != nil && ctx.Err() == nil {
+		l.kv = nil // the bucket may have been deleted
+	}
 	return err
 }
 
-// Keep renews the lease until ctx ends, and then gives it back; or until another program has it: ErrFenced. While NATS
-// is away nobody can have it.
+// claim renews the lease if this program has it, and takes it if nobody has, or if it is old: not renewed since revision. It returns the
+// name of the program that has it then.
+func (l *Lease) claim(ctx context.Context, old bool) (holder string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.lasts/2)
+	defer cancel()
+	is, err := l.kv.Get(ctx, leaseKey)
+	revision := uint64(0)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		revision, err = l.kv.Create(ctx, leaseKey, []byte(l.name))
+	case err != nil:
+	case is.Revision() < l.revision:
+		err = errors.New("a server that is behind has answered")
+	case string(is.Value()) == l.name || old && is.Revision() == l.revision:
+		revision, err = l.kv.Update(ctx, leaseKey, []byte(l.name), is.Revision())
+	default:
+		l.revision = is.Revision()
+		return string(is.Value()), nil
+	}
+	if err == nil {
+		l.revision = revision
+	}
+	return l.name, err
+}
+
+// Keep renews the lease until ctx ends, and then gives it back; or until another program has it: ErrFenced.
 func (l *Lease) Keep(ctx context.Context) error {
-	for pause.For(ctx, l.lasts/4) {
-		renew, cancel := context.WithTimeout(ctx, patience)
-		revision, err := l.kv.Update(renew, leaseKey, []byte(l.name), l.revision)
-		cancel()
-		wrong := new(jetstream.APIError)
-		switch {
-		case err == nil:
-			l.revision = revision
-		case errors.As(err, &wrong) && wrong.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
-			if l.create(ctx) == nil {
-				continue // it had expired
-			}
-			if has, err := l.kv.Get(ctx, leaseKey); err == nil && string(has.Value()) != l.name {
-				return fmt.Errorf("%w: %s", ErrFenced, has.Value())
-			} else if err == nil {
-				l.revision = has.Revision() // it was stored, and not acknowledged
-			}
+	for wait := l.lasts / 4; pause.For(ctx, wait); {
+		holder, err := l.claim(ctx, false)
+		if holder != l.name {
+			return fmt.Errorf("%w: %s", ErrFenced, holder)
+		}
+		if wait = l.lasts / 4; err != nil {
+			wait = min(again, wait)
 		}
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	l.kv.Delete(end, leaseKey, jetstream.LastRevision(l.revision)) // else it expires
+	l.kv.Delete(end, leaseKey, jetstream.LastRevision(l.revision)) // else the others wait for its time
 	return nil
 }
