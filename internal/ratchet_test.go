@@ -33,7 +33,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_670,
 	"exported names":      2_408,
 	"public names":        530,
-	"tokens":              887_795,
+	"tokens":              887_931,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
@@ -45,7 +45,7 @@ var before = map[string]int{
 	"lines of a package":  13_355, // server
 	"exported names":      1_535,
 	"public names":        1_113,
-	"tokens":              611_514,
+	"tokens":              611_650,
 	"direct dependencies": 17,
 	"lines of a file":     625, // server/archive/maker.go
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -223,7 +224,7 @@ func (p *Publisher) writeLoop(ctx context.Context) {
 func (p *Publisher) writeLast(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer stop()
-	if _, err := p.write(ctx); err != nil {
+	if _, err := p.write(ctx); err != nil && !errors.Is(err, context.Canceled) { // canceled: it is not known any more what may be published
 		p.log().Error("manifest or outputs could not be written at shutdown", "err", err)
 	}
 }

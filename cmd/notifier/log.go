@@ -161,8 +161,9 @@ func (w *told) share(pages content.Pages, k *evidence.Keeper, tasks map[string]f
 	}
 }
 
-// runWriter stands by until this notifier may write the log, and then publishes the site.
-func (d *daemon) runWriter(ctx context.Context, env *command.Env, tokens, adminTokens []string) (err error) {
+// runWriter stands by until this notifier may write the log, and then publishes the site; and so again whenever another notifier has
+// gone on with the log.
+func (d *daemon) runWriter(ctx context.Context, env *command.Env, tokens, adminTokens []string) error {
 	stream, end, err := d.log.open(ctx, d.site.Base, env.Log)
 	if err != nil {
 		return err
@@ -171,6 +172,20 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, tokens, adminT
 	if err := checkDurable(ctx, stream, env.Log); err != nil {
 		return err
 	}
+	for {
+		err := d.standByAndWrite(ctx, env, stream, tokens, adminTokens)
+		if !errors.Is(err, jetlog.ErrFenced) && !errors.Is(err, jetlog.ErrDiverged) {
+			return err
+		}
+		env.Log.Warn("this notifier stands by", "err", err)
+		if !pause.For(ctx, time.Second) {
+			return ctx.Err()
+		}
+	}
+}
+
+// standByAndWrite does so once. The error wraps jetlog.ErrFenced or jetlog.ErrDiverged if another notifier has gone on with the log.
+func (d *daemon) standByAndWrite(ctx context.Context, env *command.Env, stream *jetlog.Stream, tokens, adminTokens []string) (err error) {
 	o := d.site.JournalOptions(env.Log)
 	o.Wait = journalWait
 	at := protocol.Cursor{}
@@ -219,10 +234,7 @@ func (d *daemon) runWriter(ctx context.Context, env *command.Env, tokens, adminT
 	}
 	env.Log.Info("this notifier writes the log of the site now", "at", journal.Head().String())
 	w := &told{stream: stream, log: &jetlog.Log{Stream: stream, Journal: journal, Logger: env.Log}, lost: lost}
-	if err = d.publish(ctx, env, journal, w, tokens, adminTokens); errors.Is(err, jetlog.ErrFenced) || errors.Is(err, jetlog.ErrDiverged) {
-		return fmt.Errorf("%w: start this notifier again, and it stands by", err)
-	}
-	return err
+	return d.publish(ctx, env, journal, w, tokens, adminTokens)
 }
 
 // catchUp waits until a log has what was told last.

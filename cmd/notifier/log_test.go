@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
+	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -111,6 +114,55 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// A notifier whose log another one has gone on with stands by in the same process. When it writes again, it goes on after what the other
+// one has told, and tells what it had found before.
+func TestWriterThatWasReplacedWritesAgain(t *testing.T) {
+	dir := t.TempDir()
+	g := &guarded{T: t, root: filepath.Join(dir, "docroot"), base: "https://www.example.org/", state: filepath.Join(dir, "state")}
+	g.write("page.html", "<p>Welcome.")
+	nats, listen := startNATS(t).ClientURL(), front.FreeAddress()
+	g.doors = "http://" + listen + "/"
+	g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "0", "--trust-docroot", "--write-every", "10ms")
+	until(t, func() bool {
+		code, text := get(g.doors + "robots.rdf")
+		return code == http.StatusOK && strings.Contains(text, "page.html")
+	})
+	begin := g.cursor()
+
+	nc := must.Get(jetlog.Connect(nats, ""))
+	defer nc.Close()
+	stream := must.Get(jetlog.Open(t.Context(), nc, jetlog.Options{Name: streamName(g.base)}))
+	other := filepath.Join(dir, "other")
+	j := must.Get(server.OpenJournal(t.Context(), other, server.JournalOptions{Base: g.base}))
+	defer j.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	copied, end := context.WithCancel(ctx)
+	log := newReplica("standby", g.base, other, j, stream, slog.New(slog.DiscardHandler)).log
+	running.Go(func() { log.Follow(copied) })
+	until(t, func() bool { return log.Head().String() == begin })
+	end()
+	running.Wait()
+	at := must.Get(j.Append(ctx, []journal.Step{{Op: protocol.Create, Entry: journal.Entry{Item: protocol.Item{URL: g.base + "other.html", Length: -1}}}}))
+	log = &jetlog.Log{Stream: stream, Journal: j}
+	running.Go(func() { log.Tell(ctx, false) })
+	must.OK(t, log.Told(ctx, at))
+
+	g.write("page.html", "<p>Welcome back.")
+	until(t, func() bool {
+		_, said := get(g.doors + "parley/changes?after=" + begin)
+		m, err := protocol.ParseMessage([]byte(said))
+		return err == nil && len(m.Changes) > 1 && m.Changes[0].Item.URL == g.base+"other.html" && m.Changes[1].Item.Digest == protocol.Sum([]byte("<p>Welcome back."))
+	})
+	var health logHealth
+	must.OK(t, server.Ask(t.Context(), g.state, "GET", "/log", &health))
+	if health.Role != "writer" || health.Here != health.Told {
+		t.Errorf("%+v", health)
+	}
 }
 
 // Status asked of a notifier that writes, and of a door, says how far the log is, and whether bytes of pages are delivered; when NATS is

@@ -199,7 +199,13 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 	ctx, own, wait := owning(ctx)
 	var log protocol.Log = journal
 	if w != nil {
-		log, snapshot.Told = w.log, w.log.Told
+		log = w.log
+		snapshot.Told = func(late context.Context, at protocol.Cursor) error {
+			if err := ctx.Err(); err != nil && w.log.Head() != at { // nothing is told any more: the next writer stores the manifest
+				return err
+			}
+			return w.log.Told(late, at)
+		}
 		p.Outputs = append(p.Outputs, &publishedFiles{files: w.stream.Files(), snapshot: snapshot, over: ctx})
 	}
 	n := &doors.Notifier{Log: log, Snapshot: snapshot, Base: d.site.Base, Public: public, Ready: p.Ready, Limits: d.limits, Logger: env.Log}

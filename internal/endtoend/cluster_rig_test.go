@@ -167,12 +167,19 @@ func (c *cluster) start(m *member) {
 
 // get fetches from one member, without a content coding.
 func (m *member) get(path string) (status int, header http.Header, body string, err error) {
+	return m.request(http.MethodGet, path, "")
+}
+
+func (m *member) request(method, path, ask string) (status int, header http.Header, body string, err error) {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequest(http.MethodGet, "http://"+m.address+path, nil)
+	req, err := http.NewRequest(method, "http://"+m.address+path, strings.NewReader(ask))
 	if err != nil {
 		return 0, nil, "", err
 	}
 	req.Header.Set("Accept-Encoding", "identity")
+	if ask != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, "", err
@@ -194,6 +201,15 @@ func (m *member) head() protocol.Cursor {
 // bundle returns the pages that a member delivers after a cursor, as a bundle.
 func (m *member) bundle(after protocol.Cursor) string {
 	status, _, body, err := m.get("/parley/batch?after=" + after.String())
+	if err != nil || status != http.StatusOK {
+		return fmt.Sprint(m.name, " ", status, err, body)
+	}
+	return body
+}
+
+// pages returns the bundle of some pages that a member delivers.
+func (m *member) pages(urls []string) string {
+	status, _, body, err := m.request(http.MethodPost, "/parley/batch", `{"pages":[{"url":"`+strings.Join(urls, `"},{"url":"`)+`"}]}`)
 	if err != nil || status != http.StatusOK {
 		return fmt.Sprint(m.name, " ", status, err, body)
 	}
