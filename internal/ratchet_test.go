@@ -33,7 +33,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_670,
 	"exported names":      2_408,
 	"public names":        530,
-	"tokens":              887_931,
+	"tokens":              889_134,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
@@ -45,7 +45,7 @@ var before = map[string]int{
 	"lines of a package":  13_355, // server
 	"exported names":      1_535,
 	"public names":        1_113,
-	"tokens":              611_650,
+	"tokens":              612_853,
 	"direct dependencies": 17,
 	"lines of a file":     625, // server/archive/maker.go
 }

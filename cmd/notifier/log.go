@@ -139,26 +139,35 @@ type told struct {
 	sharer *jetlog.Sharer
 	lost   <-chan error // another notifier has the lease
 
-	withdrawn func(context.Context) error // waits until no door delivers bytes of pages that are withdrawn; nil: doors get none
 }
 
-// share makes pages, which may be nil, those of all doors, by the evidence of what is public.
+// share makes pages, which may be nil, those of all doors, by the evidence of what is public. What a task or a scan withdraws is gone from
+// NATS when that is answered.
 func (w *told) share(pages content.Pages, k *evidence.Keeper, tasks map[string]func(context.Context, url.Values) (any, error)) {
 	w.sharer = &jetlog.Sharer{Stream: w.stream, Journal: w.log.Journal, Pages: pages, Logger: w.log.Logger}
-	if pages == nil {
-		return
+	if pages != nil {
+		w.sharer.Until, w.sharer.Closed, w.sharer.Every = k.Until, k.Closed, k.For/8
+		k.Changed(w.sharer.Changed)
 	}
-	w.sharer.Until, w.sharer.Closed, w.sharer.Every = k.Until, k.Closed, k.For/8
-	k.Changed(w.sharer.Changed)
-	w.withdrawn = func(ctx context.Context) error { return w.sharer.Purge(ctx, "") }
 	purge := tasks["purge"]
 	tasks["purge"] = func(ctx context.Context, q url.Values) (any, error) {
 		p, err := purge(ctx, q)
 		if purged, ok := p.(forms.Purged); ok && err == nil {
-			err = w.sharer.Purge(ctx, purged.URL)
+			err = w.withdraw(ctx, purged.URL)
 		}
 		return p, err
 	}
+}
+
+// withdraw waits until no door delivers bytes of pages that are withdrawn, and the stream does not say any more what they were; of the latter
+// only of the page purged, if there is one.
+func (w *told) withdraw(ctx context.Context, purged string) error {
+	if w.sharer.Pages != nil {
+		if err := w.sharer.Purge(ctx, purged); err != nil {
+			return err
+		}
+	}
+	return w.log.Forget(ctx, purged)
 }
 
 // runWriter stands by until this notifier may write the log, and then publishes the site; and so again whenever another notifier has

@@ -67,7 +67,8 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	g.base, g.doors = webServer(t, g.root, "in process", listen, &g.closed), "http://"+listen+"/"
 	outside := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.Out.URL = p.In.URL }})
 	t.Cleanup(outside.Close)
-	nats := startNATS(t).ClientURL()
+	broker := startNATS(t)
+	nats := broker.ClientURL()
 	g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "2000", "--ask-via", outside.URL, "--grace", "10ms", "--write-every", "10ms")
 	door := &guarded{T: t, base: g.base, doors: "http://" + elsewhere + "/"}
 	g.run("--log", nats, "--listen", elsewhere, "--door", "--state", filepath.Join(dir, "door"))
@@ -103,10 +104,24 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	g.closed.Store(false)
 	until(t, func() bool { return has("Edited just now.") && has("One of many.") })
 
+	deleted := func() int {
+		for _, s := range must.Get(broker.Jsz(&natsserver.JSzOptions{Streams: true})).AccountDetails[0].Streams {
+			if s.Name == streamName(g.base) {
+				return s.State.NumDeleted
+			}
+		}
+		return -1
+	}
+	if n := deleted(); n != 0 {
+		t.Errorf("%d messages are deleted, and nothing is withdrawn", n)
+	}
 	g.write("robots.txt", "User-agent: *\nDisallow: /open/a.html\n")
 	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/look", new(any)))
 	if said := batch(door); strings.Contains(said, "Edited just now.") || !strings.Contains(said, "One of many.") {
 		t.Errorf("the scan that found a new rule is over, and the door delivers\n%s", said)
+	}
+	if n := deleted(); n != 1 {
+		t.Errorf("of the page's changes %d are deleted, want the one before its deletion", n)
 	}
 	seen.Range(func(said, _ any) bool {
 		if strings.Contains(said.(string), secret) {

@@ -259,7 +259,7 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 			"does":    func(context.Context) (any, error) { return append([]string{}, d.site.TaskOptions()...), nil },
 		}}
 	if w != nil {
-		holder.Scanned = w.withdrawn
+		holder.Scanned = func(ctx context.Context) error { return w.withdraw(ctx, "") }
 		holder.Answers["log"] = func(ctx context.Context) (any, error) { return healthOf(ctx, "writer", d.site.Base, w.log), nil }
 	}
 

@@ -1,7 +1,6 @@
 package jetlog_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
@@ -170,15 +167,6 @@ func (c *contentsSite) lacks(item *protocol.Item) {
 func (c *contentsSite) soon(item *protocol.Item, has bool) {
 	c.Helper()
 	c.eventually(fmt.Sprintf("%s: present is %v", item.URL, has), func() bool { return c.pages.Present(item) == has })
-}
-
-func (c *contentsSite) eventually(what string, is func() bool) {
-	c.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.Fatal("never: " + what)
-		}
-	}
 }
 
 // A door delivers the bytes of each page as soon as it was told of it, whatever its size, and no others: not of the version
@@ -360,20 +348,7 @@ func TestPurgeOfContents(t *testing.T) {
 	item, other := c.write("page.html", "what should never have been public"), c.write("other.html", "other text")
 	c.soon(other, true)
 	c.has(item, "what should never have been public")
-	stored := func() (found bool) {
-		js, err := jetstream.New(c.conn)
-		c.must(err)
-		stream, err := js.Stream(t.Context(), "site-pages")
-		c.must(err)
-		info, err := stream.Info(t.Context())
-		c.must(err)
-		for n := info.State.FirstSeq; n <= info.State.LastSeq; n++ {
-			if m, err := stream.GetMsg(t.Context(), n); err == nil && bytes.Contains(m.Data, []byte("never have been public")) {
-				found = true
-			}
-		}
-		return found
-	}
+	stored := func() bool { return len(c.stored("site-pages", "never have been public")) > 0 }
 	if !stored() {
 		t.Fatal("the bytes are not stored")
 	}

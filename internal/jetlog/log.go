@@ -41,6 +41,9 @@ type Log struct {
 	watched // guards the fields below
 	told    protocol.Cursor
 	floor   protocol.Cursor // of the stream, when it was asked last
+
+	forgetting sync.Mutex      // guards forgot; held while messages are deleted
+	forgot     protocol.Cursor // up to here Forget has read the changes
 }
 
 var _ protocol.Log = (*Log)(nil)
@@ -160,7 +163,7 @@ func (l *Log) Wait(ctx context.Context, after protocol.Cursor) error {
 
 // Tell tells the changes of the journal, which its Publisher appends, until ctx ends, another writer goes on (ErrFenced), or the
 // stream has been told something else (ErrDiverged). It begins an epoch that the stream does not have only if the stream is
-// empty, or if it is told to: an old journal that comes back must not end the present epoch.
+// empty, or if it is told to: an old journal that comes back must not end the present epoch. Now and then it calls Forget.
 func (l *Log) Tell(ctx context.Context, begin bool) error {
 	if err := l.Journal.Wait(ctx, protocol.Cursor{}); err != nil {
 		return err
@@ -172,6 +175,11 @@ func (l *Log) Tell(ctx context.Context, begin bool) error {
 		}
 		w, err = l.join(ctx, begin)
 	}
+	inner, cancel := context.WithCancel(ctx)
+	var forgetting sync.WaitGroup
+	defer forgetting.Wait()
+	defer cancel()
+	forgetting.Go(func() { l.keepForgetting(inner) })
 	for err == nil {
 		at := w.last.head()
 		l.reached(at)
@@ -214,7 +222,7 @@ func (l *Log) agrees(ctx context.Context, last *place) (bool, error) {
 		at = told
 	case at.Seq < last.cursor.Seq:
 		return false, nil
-	case at.Seq > last.cursor.Seq:
+	case at.Seq > max(last.cursor.Seq, floor.Seq):
 		b, ok, err := l.Stream.message(ctx, last.messageOf(at))
 		if err != nil || !ok {
 			return false, err
@@ -224,8 +232,12 @@ func (l *Log) agrees(ctx context.Context, last *place) (bool, error) {
 	if at.Seq <= floor.Seq || at.Seq == last.cursor.Seq { // it began there, or was adopted there
 		return at.Seq >= floor.Seq, nil
 	}
+	told, err := journal.ParseChange(at.Seq, data)
+	if err != nil {
+		return false, err
+	}
 	changes, err := l.Journal.Read(ctx, protocol.Cursor{Epoch: at.Epoch, Seq: at.Seq - 1}, 1)
-	return err == nil && bytes.Equal(journal.AppendChange(nil, changes[0]), data), err
+	return err == nil && bytes.Equal(record(changes[0]), record(told)), err
 }
 
 // Follow keeps the journal a copy of what is told, until ctx ends. What fails is logged and tried again.
@@ -258,32 +270,23 @@ func persist(ctx context.Context, log *slog.Logger, trouble string, do func(cont
 
 // follow follows one epoch. The error is nil if another one has begun, or none.
 func (l *Log) follow(ctx context.Context) error {
-	last, err := l.Stream.last(ctx)
+	last, floor, err := l.Stream.span(ctx)
 	if err != nil || last.cursor.IsZero() {
 		return err
 	}
-	stream, err := l.Stream.open(ctx)
-	if err != nil {
-		return l.Stream.fail("open", err)
-	}
-	info, err := stream.Info(ctx)
-	if err != nil {
-		return l.Stream.fail("ask about", err)
-	}
 	l.mu.Lock()
-	l.floor = last.floor(info.State.FirstSeq)
+	l.floor = floor
 	l.mu.Unlock()
-	lacks := func(at protocol.Cursor) bool { return last.messageOf(at)+1 < info.State.FirstSeq }
 	agree, err := l.agrees(ctx, &last)
 	if err != nil {
 		return err
 	}
-	if !agree || lacks(l.Journal.Head()) {
+	if !agree || l.Journal.Head().Seq < floor.Seq {
 		at, items, err := l.Items(ctx)
 		if err == nil {
 			last, err = l.Stream.last(ctx) // it has gone on meanwhile
 		}
-		if err == nil && (at.Epoch != last.cursor.Epoch || at.Seq < last.cursor.Seq || at.Seq > last.head().Seq || lacks(at)) {
+		if err == nil && (at.Epoch != last.cursor.Epoch || at.Seq < floor.Seq || at.Seq > last.head().Seq) {
 			err = fmt.Errorf("the items are at %v, which the stream at %v does not continue", at, last.head())
 		}
 		if err == nil {
@@ -317,12 +320,16 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 			return err
 		}
 		for n := 1; m != nil; n++ {
-			epoch, change, ok, err := changeOf(m)
+			p, err := placeIn(m)
 			if err != nil {
 				return err
 			}
-			if epoch != at.Epoch {
+			if p.cursor.Epoch != at.Epoch {
 				return nil
+			}
+			change, ok, err := p.change()
+			if err != nil {
+				return err
 			}
 			if ok {
 				batch = append(batch, change)
@@ -334,10 +341,13 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 				}
 			}
 		}
-		if err := l.Journal.Replay(ctx, at, batch); err != nil {
-			return err
+		for some := fill(at.Seq, batch, protocol.MaxBatch); len(some) > 0; some = fill(at.Seq, batch, protocol.MaxBatch) {
+			if err := l.Journal.Replay(ctx, at, some); err != nil {
+				return err
+			}
+			at = l.Journal.Head()
+			l.reached(at)
 		}
-		l.reached(l.Journal.Head())
 	}
 }
 

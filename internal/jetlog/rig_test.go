@@ -1,7 +1,9 @@
 package jetlog_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
@@ -102,6 +105,25 @@ func (c *cluster) stream() *jetlog.Stream {
 			c.Fatal(err)
 		}
 	}
+}
+
+// stored returns the messages of a stream that have a text.
+func (c *cluster) stored(name, text string) (numbers []uint64) {
+	c.Helper()
+	js, err := jetstream.New(c.conn)
+	c.must(err)
+	stream, err := js.Stream(c.Context(), name)
+	c.must(err)
+	info, err := stream.Info(c.Context())
+	c.must(err)
+	for n := info.State.FirstSeq; n <= info.State.LastSeq; n++ {
+		if m, err := stream.GetMsg(c.Context(), n); err == nil && bytes.Contains(m.Data, []byte(text)) {
+			numbers = append(numbers, n)
+		} else if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			c.Fatal(err)
+		}
+	}
+	return numbers
 }
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -205,6 +227,16 @@ func (c *cluster) reaches(l protocol.Log, at protocol.Cursor) {
 	for head := l.Head(); head != at; head = l.Head() {
 		if err := l.Wait(ctx, head); err != nil {
 			c.Fatalf("at %v, waiting for %v: %v", head, at, err)
+		}
+	}
+}
+
+// eventually waits until something is so.
+func (c *cluster) eventually(what string, is func() bool) {
+	c.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.Fatal("never: " + what)
 		}
 	}
 }

@@ -4,6 +4,9 @@
 // is stored at once. A message has the number of its change plus a constant of the epoch, so that cursors stay what they are.
 // Every message names the last one before it: of two writers that go on from the same place, the stream refuses one.
 //
+// What a message says of a page is deleted once the page is withdrawn (see [Log.Forget]). The message's number stays, since cursors
+// do, and so does the message that says that the page is gone: readers who know the page must learn of that.
+//
 // A [Log] is what the doors read. Where the site is written it tells what the journal has; elsewhere it keeps a copy of the
 // journal.
 package jetlog
@@ -178,17 +181,21 @@ func (p *place) head() protocol.Cursor {
 	return p.at(p.number)
 }
 
-// changeOf returns the epoch and the change of a message, and false where the epoch begins.
-func changeOf(m jetstream.Msg) (epoch string, c protocol.Change, ok bool, err error) {
+// placeIn returns the place of a message.
+func placeIn(m jetstream.Msg) (place, error) {
 	meta, err := m.Metadata()
 	if err != nil {
-		return epoch, c, false, err
+		return place{}, err
 	}
-	p, err := placeOf(meta.Sequence.Stream, m.Headers(), m.Data())
-	if ok = err == nil && p.number != p.message; ok {
+	return placeOf(meta.Sequence.Stream, m.Headers(), m.Data())
+}
+
+// change returns the change of the message, and false where the epoch begins.
+func (p *place) change() (c protocol.Change, ok bool, err error) {
+	if ok = p.number != p.message; ok {
 		c, err = journal.ParseChange(p.head().Seq, p.data)
 	}
-	return p.cursor.Epoch, c, ok, err
+	return c, ok, err
 }
 
 func placeOf(number uint64, h nats.Header, data []byte) (place, error) {
@@ -251,56 +258,96 @@ func (s *Stream) message(ctx context.Context, number uint64) ([]byte, bool, erro
 	return m.Data, true, nil
 }
 
-// read returns at most some of the changes after a cursor, as [protocol.Log] does, from the stream itself: for a reader that
-// comes from longer ago than a copy on this machine has changes.
-func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) (changes []protocol.Change, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	away := func(err error) error { return fmt.Errorf("read after %v: %w: %w", after, protocol.ErrAway, err) }
-	last, err := s.last(ctx)
-	if err != nil {
-		return nil, away(err)
+// span asks for the newest message, and the oldest cursor after which the stream has everything.
+func (s *Stream) span(ctx context.Context) (last place, floor protocol.Cursor, err error) {
+	if last, err = s.last(ctx); err != nil {
+		return last, floor, err
 	}
 	stream, err := s.open(ctx)
 	if err != nil {
-		return nil, away(err)
+		return last, floor, s.fail("open", err)
 	}
 	info, err := stream.Info(ctx)
 	if err != nil {
-		return nil, away(err)
+		return last, floor, s.fail("ask about", err)
 	}
-	if floor := last.floor(info.State.FirstSeq); after.Epoch != floor.Epoch {
-		return nil, fmt.Errorf("read after %v: %w: the log is at %v", after, protocol.ErrEpoch, last.head())
-	} else if after.Seq < floor.Seq {
-		return nil, fmt.Errorf("read after %v: %w: the log has changes after %v", after, protocol.ErrTooOld, floor)
-	}
+	return last, last.floor(info.State.FirstSeq), nil
+}
+
+// read returns at most some of the changes after a cursor, as [protocol.Log] does, from the stream itself: for a reader that
+// comes from longer ago than a copy on this machine has changes.
+func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) ([]protocol.Change, error) {
 	if most < 1 {
 		most = protocol.MaxBatch
 	}
-	most = int(min(uint64(most), last.head().Seq-after.Seq))
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	last, floor, err := s.span(ctx)
+	switch {
+	case err != nil:
+	case after.Epoch != floor.Epoch:
+		return nil, fmt.Errorf("read after %v: %w: the log is at %v", after, protocol.ErrEpoch, last.head())
+	case after.Seq < floor.Seq:
+		return nil, fmt.Errorf("read after %v: %w: the log has changes after %v", after, protocol.ErrTooOld, floor)
+	default:
+		var changes []protocol.Change
+		if changes, err = s.changes(ctx, &last, after, most); err == nil {
+			return fill(after.Seq, changes, most), nil
+		}
+	}
+	return nil, fmt.Errorf("read after %v: %w: %w", after, protocol.ErrAway, err)
+}
+
+// changes returns at most some of the changes after a cursor of the last epoch, without those that were deleted. None is an error.
+func (s *Stream) changes(ctx context.Context, last *place, after protocol.Cursor, most int) (changes []protocol.Change, err error) {
+	stream, err := s.open(ctx)
+	if err != nil {
+		return nil, s.fail("open", err)
+	}
 	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq: last.messageOf(after) + 1, InactiveThreshold: 2 * patience, MemoryStorage: true, Replicas: 1})
 	if err != nil {
-		return nil, away(err)
+		return nil, s.fail("read", err)
 	}
 	defer stream.DeleteConsumer(ctx, c.CachedInfo().Name) // else it ends by itself
-	batch, err := c.Fetch(most, jetstream.FetchMaxWait(patience/2))
-	if err != nil {
-		return nil, away(err)
-	}
-	for m := range batch.Messages() {
-		_, change, ok, err := changeOf(m)
+	for len(changes) == 0 {
+		batch, err := c.Fetch(int(min(uint64(most), last.number-last.messageOf(after))), jetstream.FetchMaxWait(patience/2))
 		if err != nil {
-			return nil, err
+			return nil, s.fail("read", err)
 		}
-		if ok && change.Seq == after.Seq+uint64(len(changes))+1 {
-			changes = append(changes, change)
+		for m := range batch.Messages() {
+			p, err := placeIn(m)
+			if err != nil {
+				return nil, err
+			}
+			change, ok, err := p.change()
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				changes = append(changes, change)
+			}
+			if p.number >= last.number { // no more come, if some were deleted
+				break
+			}
 		}
-	}
-	if len(changes) == 0 {
-		return nil, away(errors.Join(batch.Error(), errors.New("no message came")))
+		if err := batch.Error(); len(changes) == 0 && !(errors.Is(err, nats.ErrNoResponders) && pause.For(ctx, again)) { // else another server does not know the consumer yet
+			return nil, s.fail("read", errors.Join(err, errors.New("no message came")))
+		}
 	}
 	return changes, nil
+}
+
+// fill returns at most some changes after a number: each change, and before it, for each number whose message was deleted, the same change
+// with that number. See [Log.Forget].
+func fill(after uint64, changes []protocol.Change, most int) (all []protocol.Change) {
+	for _, c := range changes {
+		for seq := c.Seq; after < seq && len(all) < most; all = append(all, c) {
+			after++
+			c.Seq = after
+		}
+	}
+	return all
 }
 
 // A writer appends to a stream, after a message that it knows to be the last one.
@@ -323,9 +370,20 @@ func (w *writer) begin(ctx context.Context, at protocol.Cursor) error {
 func (w *writer) tell(ctx context.Context, changes []protocol.Change) error {
 	records := make([][]byte, len(changes))
 	for i, c := range changes {
-		records[i] = journal.AppendChange(nil, c)
+		records[i] = record(c)
 	}
 	return w.append(ctx, w.last.origin, records)
+}
+
+// record returns what the stream says of a change: all but the title that the page had before, which may be one that was withdrawn. Doors
+// whose log is in NATS evaluate no expressions, and nothing else asks for it.
+func record(c protocol.Change) []byte {
+	if c.Before != nil {
+		was := *c.Before
+		was.Title = ""
+		c.Before = &was
+	}
+	return journal.AppendChange(nil, c)
 }
 
 // append stores all records or none, right after the last message. It tries until it knows which, or until ctx ends. The error
