@@ -45,7 +45,7 @@ var before = map[string]int{
 	"lines of a package":  13_355, // server
 	"exported names":      1_535,
 	"public names":        1_113,
-	"tokens":              612_853,
+	"tokens":              611_219,
 	"direct dependencies": 17,
 	"lines of a file":     625, // server/archive/maker.go
 }
