@@ -35,7 +35,7 @@ type siteTable struct {
 // A halt is what a person has decided to be left alone. The work's lock guards it.
 type halt struct {
 	sources  []*source // due ones that wait until a person resumes their sites
-	confined bool      // a person has set the domains: sites outside get no request
+	confined bool      // a person has set the domains, or the crawl has partitions: sites outside get no request
 }
 
 // A site is the engine's state of one origin. The work's lock guards it.
