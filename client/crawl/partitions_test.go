@@ -3,6 +3,7 @@ package crawl_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -82,6 +83,9 @@ func TestCrawlersOfPartitions(t *testing.T) {
 		run(4, 3*time.Hour)
 		fetched(4)
 		for i := 1; i <= 4; i++ {
+			if files, err := os.ReadDir(filepath.Join(w.dir, "exchange", fmt.Sprint(i))); err != nil || len(files) > 0 {
+				t.Errorf("URLs for partition %d are left: %v, %v", i, files, err)
+			}
 			c := crawler(t, filepath.Join(w.dir, fmt.Sprint("crawl", i)))
 			held := map[string]int{}
 			for p, err := range c.Collection.Pages(t.Context()) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/fakeweb"
 )
 
@@ -252,6 +253,35 @@ func TestPortsOfOtherProtocolsAreRefused(t *testing.T) {
 		}
 		if n := len(w.Log()); n != 1 {
 			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// No caller sends anything to a host of another partition.
+func TestHostsOfOtherPartitionsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := honest(20)
+		defer w.Close()
+		h := newHarvester(w)
+		defer h.Close()
+		h.Options.Partition = partition.Partition{Number: 1, Of: 3}
+		own := 0
+		all := harvestAll(t, h, batchOf(w.Sites(), 1, func(int) int { return 1 }))
+		for _, s := range w.Sites() {
+			resp, err := (&http.Client{Transport: h.Transport(s.Origin)}).Get(s.Origin + "/")
+			a := all[s.Origin+"/1/0"]
+			if h.Options.Partition.Foreign(s.Origin) == 0 {
+				if own++; a.Status == 0 || err != nil {
+					t.Errorf("%s: %q %v, %v", s.Origin, a.Fault, a.Err, err)
+				} else {
+					resp.Body.Close()
+				}
+			} else if a.Fault != harvest.FaultAddress || err == nil || !strings.Contains(err.Error(), "not in 1/3: no request sent") {
+				t.Errorf("%s of another partition: %q %v, %v", s.Origin, a.Fault, a.Err, err)
+			}
+		}
+		if n := len(w.Log()); own == 0 || own == 20 || n != 2*own {
+			t.Errorf("%d requests to %d hosts", n, own)
 		}
 	})
 }
