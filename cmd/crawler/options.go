@@ -77,9 +77,9 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 
 		bind("strategy", &order.Strategy, "`ORDER` of the crawl: "+frontier.Names()),
 		bind("policy", &revisits.Policy, "`POLICY` of revisits: priced; uniform, all pages equally often; proportional, as often as each is expected to change; thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror"),
-		bind("budget", &revisits.Budget, "priced: make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page"),
-		bind("frugal", &revisits.Frugal, "priced: count fetches of announced changes against the budget too, and delay those that are not worth their price (default: fetch them at once, beside the budget)"),
-		bind("told-budget", &revisits.ToldBudget, "priced, without --frugal: spend at most `X` times the --budget on announced changes, in addition to it; if there are more, fetch the most valuable ones (-1: no limit)"),
+		bind("budget", &revisits.Budget, "make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page; for every --policy but thesis"),
+		bind("frugal", &revisits.Frugal, "count fetches of announced changes against the --budget too, and delay those that are not worth their price (default: fetch them at once, beside the budget)"),
+		bind("told-budget", &revisits.ToldBudget, "without --frugal: spend at most `X` times the --budget on announced changes, in addition to it; if there are more, fetch the most valuable ones (-1: no limit)"),
 		bind("outdated", &revisits.Outdated, "priced: poll a site's manifest when the probability `P` is reached that its pages are outdated, such as 0.1 for their mean; any=P: that at least one is; fastest=P: that the one is which changes most often (without it: the price decides)"),
 		bind("objective", &revisits.Objective, "priced: define the cost of an outdated copy by `WEIGHTS` of fresh, harmonic and age, such as fresh=1"),
 		bind("costs", &revisits.Costs, "priced: `UNIT` of the budget: requests, or bytes in units of 20 kB"),
