@@ -264,12 +264,20 @@ func obtained(s *crawl.Status) string {
 	return strings.Join(list, ", ")
 }
 
+// exchanged says how many URLs the crawlers of other partitions got and sent.
+func exchanged(sent, taken int64) string {
+	return fmt.Sprintf("%s sent to the crawlers of other partitions, %d taken in from them", admin.Many(sent, "URL", "URLs"), taken)
+}
+
 // summarize prints the results of a crawl.
 func summarize(env *command.Env, s crawl.Status) {
 	fmt.Fprintf(env.Stderr, "%s, %d unchanged, %d missing, %d refused, %d faults; %d requests, %s\n",
 		obtained(&s), s.Unchanged, s.Missing, s.Refused, s.Faults, s.Requests, webreport.Size(float64(s.Came())))
 	if s.Audits+s.Again > 0 {
 		fmt.Fprintf(env.Stderr, "%d audits of sites that publish their changes, %d pages fetched again because they differed from what was published\n", s.Audits, s.Again)
+	}
+	if s.Sent+s.Taken > 0 {
+		fmt.Fprintln(env.Stderr, exchanged(s.Sent, s.Taken))
 	}
 	if s.Truncated > 0 {
 		fmt.Fprintf(env.Stderr, "%d pages are longer than --max-file, and stored in part: \"crawler pages\" marks them with a +\n", s.Truncated)

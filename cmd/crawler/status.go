@@ -112,7 +112,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	}
 	print("found", "%d URLs; %d pages new or changed, %d duplicates", s.New, s.Changed, s.Duplicates)
 	if s.Sent+s.Taken > 0 {
-		print("exchanged", "%s sent to the crawlers of other partitions, %d taken in from them", admin.Many(s.Sent, "URL", "URLs"), s.Taken)
+		print("exchanged", "%s", exchanged(s.Sent, s.Taken))
 	}
 	print("announced", "%d changes, %d of them ignored", s.Told, s.Ignored)
 	for _, by := range slices.Sorted(maps.Keys(s.Received)) {
