@@ -200,7 +200,7 @@ func newSession(t *testing.T, page string) *session {
 		"notifier ... ", "notifier --config "+in("etc/parley.conf")+" ", "crawler run ... ", "crawler run --into crawl/ ", "rdfgen doctor", "rdfgen doctor --config "+in("etc/parley.conf"),
 		" bing", " "+search.URL+"/indexnow", " KEY", " 0123456789abcdef", " TOKEN", " a-token-for-the-docs",
 		"$DIGEST", "sha-256=:$(openssl dgst -sha256 -binary minor.wasm | base64):", "go build", "go -C "+s.repository+" build", "-o minor.wasm", "-o "+in("minor.wasm"), "-o index.wasm", "-o "+in("index.wasm"), "2026-11-01", "2099-01-01", "/usr/share/doc/git-doc", git, "/tmp/state", in("state"),
-		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", front.FreeAddress(), "10.0.0.5:8640", front.FreeAddress(), "127.0.0.1:8642", front.FreeAddress(), "10.0.0.5:8642", front.FreeAddress(), " :8641", " "+front.FreeAddress())
+		"http://127.0.0.1:8639/", own, "127.0.0.1:8640", front.FreeAddress(), "10.0.0.5:8640", front.FreeAddress(), "127.0.0.1:8642", front.FreeAddress(), "10.0.0.5:8642", front.FreeAddress(), " :8641", " "+front.FreeAddress(), "--domain org ", "--domain 127.0.0.1 ", "/mnt/crawl/exchange", in("exchange"))
 	must.Write(s.t, in("sites.txt"), base+"\n")
 	must.Write(s.t, in("etc/parley.conf"), s.to.Replace(configuration(t)))
 
