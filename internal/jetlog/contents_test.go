@@ -139,11 +139,10 @@ func (c *contentsSite) has(item *protocol.Item, text string) {
 	c.Helper()
 	var page []byte
 	var err error
-	for range 30 { // each waits for a moment
-		if page, err = c.pages.Page(c.Context(), item, 32<<20); !errors.Is(err, content.ErrNoVersion) {
-			break
-		}
-	}
+	c.eventually(item.URL+" is delivered", func() bool {
+		page, err = c.pages.Page(c.Context(), item, 32<<20)
+		return !errors.Is(err, content.ErrNoVersion)
+	})
 	if err != nil || string(page) != text || !c.pages.Present(item) {
 		c.Errorf("%s: %d bytes of %d, present: %v, %v", item.URL, len(page), len(text), c.pages.Present(item), err)
 	}

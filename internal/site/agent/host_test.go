@@ -363,7 +363,7 @@ func TestHostilePrograms(t *testing.T) {
 				t.Errorf("a reason of %d bytes: %v", len(err.Error()), err)
 			}
 			t.Logf("%v: %v", time.Since(begun).Round(time.Millisecond), err)
-			if since := time.Since(begun); since > 10*time.Second {
+			if since := time.Since(begun); since > 30*time.Second { // loading and running end after 6 and .3 s; the rest is for a busy machine
 				t.Errorf("it took %v", since)
 			}
 			if v, err := h.Run(t.Context(), "good", good, created(uint64(begun.UnixNano())), nil, nil); err != nil || !v.Tell {
