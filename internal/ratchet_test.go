@@ -31,7 +31,7 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_670,
-	"exported names":      2_408,
+	"exported names":      2_409,
 	"public names":        530,
 	"tokens":              889_134,
 	"direct dependencies": 20,

@@ -13,7 +13,7 @@ import (
 // the first of them.
 var outgoingBucket = []byte("outgoing")
 
-// mostKept bounds how many URLs are remembered as kept or sent, so that a link on every page of a site is sent once: 16 MB of memory.
+// mostKept bounds how many URLs are remembered as kept or sent, so that a link on every page of a site is sent once.
 const mostKept = 1 << 20
 
 // keepFor keeps a URL for the crawler of another partition.

@@ -220,7 +220,7 @@ func byRobots(v seed.Verdict) bool { return v.URL != "" && strings.HasPrefix(v.R
 
 const robotsRule = "robots.txt"
 
-// stored is find for a URL that is not refused for good: others have no URL then.
+// stored is find, or the zero Find if a URL is refused by a rule other than robots.txt: such a URL is not stored.
 func stored(v seed.Verdict, depth int, by collection.Signal) collection.Find {
 	if v.OK || v.Partition > 0 || byRobots(v) {
 		return find(v, depth, by)

@@ -138,7 +138,6 @@ type told struct {
 	log    *jetlog.Log
 	sharer *jetlog.Sharer
 	lost   <-chan error // another notifier has the lease
-
 }
 
 // share makes pages, which may be nil, those of all doors, by the evidence of what is public. What a task or a scan withdraws is gone from

@@ -37,12 +37,15 @@ type Exchange struct {
 	Partition
 }
 
+// MostFinds is how many finds a file has at most. With the longest URLs, each byte of them escaped, it is shorter than what Read reads.
+const MostFinds = 1000
+
 const (
 	mostFile  = 64 << 20 // bytes of a file that are read
 	extension = ".jsonl"
 )
 
-// Send writes finds for other partitions, and returns once they are on the disk.
+// Send writes at most MostFinds finds for other partitions, and returns once they are on the disk.
 func (x *Exchange) Send(finds []Find) error {
 	texts := map[int]*bytes.Buffer{}
 	for _, f := range finds {
@@ -65,7 +68,7 @@ func (x *Exchange) Send(finds []Find) error {
 			return fmt.Errorf("send URLs to partition %d: %w", to, err)
 		}
 	}
-	return nil
+	return atomicfile.SyncDir(x.Dir) // which may have new directories
 }
 
 func (x *Exchange) box(partition int) string { return filepath.Join(x.Dir, strconv.Itoa(partition)) }
@@ -85,7 +88,8 @@ func (x *Exchange) Waiting() (files []string, err error) {
 	return files, err
 }
 
-// Read returns the finds of a file. With an error it returns those before it.
+// Read returns the finds of a file. With an error it returns those before it; the error wraps an *fs.PathError if the file cannot be read, and none if
+// it is damaged.
 func Read(file string) ([]Find, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -110,6 +114,9 @@ func parse(r io.Reader) (finds []Find, err error) {
 		}
 		if f.URL == "" || len(f.URL) > protocol.MaxURL || f.Depth < 0 {
 			return finds, fmt.Errorf("line %d: want a url of at most %d bytes, and a depth of 0 or more", n, protocol.MaxURL)
+		}
+		if len(finds) == MostFinds {
+			return finds, fmt.Errorf("line %d: more than %d URLs", n, MostFinds)
 		}
 		finds = append(finds, f)
 	}

@@ -1,7 +1,9 @@
 package partition_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/engine/partition"
+	"github.com/parleyweb/parley/internal/must"
 )
 
 // of returns the partition that has a URL.
@@ -88,6 +91,13 @@ func TestExchange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	longest := slices.Repeat([]partition.Find{{Partition: 3, URL: strings.Repeat("\x01", 8192)}}, partition.MostFinds)
+	must.OK(t, at(2).Send(longest))
+	for _, f := range must.Get(at(3).Waiting()) {
+		if finds, err := partition.Read(f); err != nil || len(finds) != 1 && len(finds) != partition.MostFinds {
+			t.Errorf("%d URLs in %s, %v", len(finds), f, err)
+		}
+	}
 	files, err := at(2).Waiting()
 	if err != nil || len(files) != 2 {
 		t.Fatalf("two files for partition 2: %v, %v", files, err)
@@ -103,12 +113,20 @@ func TestExchange(t *testing.T) {
 	if !slices.Contains(urls, odd.URL) || !slices.Contains(urls, long.URL) {
 		t.Errorf("read %.100q", urls)
 	}
+	if _, err := partition.Read(dir); !errors.As(err, new(*fs.PathError)) { // so that who reads can tell it from damage
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+	many := filepath.Join(dir, "2", "many.jsonl")
+	must.OK(t, os.WriteFile(many, []byte(strings.Repeat(`{"url":"https://example.org/"}`+"\n", partition.MostFinds+1)), 0o600))
+	if finds, err := partition.Read(many); err == nil || len(finds) != partition.MostFinds {
+		t.Errorf("%d of too many URLs are read, %v", len(finds), err)
+	}
 	for _, damage := range []string{"\x00\x00\x00", `{"url":""}`, `{"url":"https://example.org/","depth":-1}`, `{"url":"` + strings.Repeat("x", 100_000), `["https://example.org/"]`} {
 		name := filepath.Join(dir, "2", "x.jsonl")
 		if err := os.WriteFile(name, []byte(`{"url":"https://example.org/a","depth":1}`+"\n"+damage), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if finds, err := partition.Read(name); err == nil || len(finds) != 1 || !strings.Contains(err.Error(), name) {
+		if finds, err := partition.Read(name); err == nil || errors.As(err, new(*fs.PathError)) || len(finds) != 1 || !strings.Contains(err.Error(), name) {
 			t.Errorf("with %.20q at its end: %v, %v", damage, finds, err)
 		}
 	}

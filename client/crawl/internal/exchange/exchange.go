@@ -3,6 +3,8 @@ package exchange
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -13,11 +15,6 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
-const (
-	mostSent  = 100_000 // URLs at a time
-	mostTaken = 1000    // in a transaction
-)
-
 // An Exchanger does this for a run of a crawler. It is for one goroutine.
 type Exchanger struct {
 	Collection *collection.Collection
@@ -25,9 +22,9 @@ type Exchanger struct {
 	Every      time.Duration
 	Log        *slog.Logger
 
-	Admit       func(url string, depth int) collection.Find                        // without URL: it is not admitted
-	Submit      func(context.Context, []collection.Visit, []collection.Find) error // stores them, and returns then
-	Busy        func(n int)                                                        // that a crawl that ends has to wait for n more, or -n fewer
+	Admit       func(url string, depth int) collection.Find                        // returns a Find without a URL if it is refused
+	Submit      func(context.Context, []collection.Visit, []collection.Find) error // returns when they are stored
+	Busy        func(n int)                                                        // adds n to the tasks that a crawl has to wait for before it ends
 	Sent, Taken *atomic.Int64                                                      // count the URLs
 }
 
@@ -46,12 +43,12 @@ func (x *Exchanger) HandOver(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.State == collection.Excluded || p.State == collection.Gone || x.With.Foreign(p.URL) == 0 {
+		f := x.Admit(p.URL, p.Depth)
+		if f.Partition == 0 || p.State == collection.Excluded || p.State == collection.Gone { // or it is refused by another rule, too
 			continue
 		}
-		f := x.Admit(p.URL, p.Depth)
 		visits, finds = append(visits, collection.Visit{Page: p.ID, Exclude: f.Exclude}), append(finds, f)
-		if len(finds) == mostTaken {
+		if len(finds) == partition.MostFinds {
 			if err := x.Submit(ctx, visits, finds); err != nil {
 				return err
 			}
@@ -87,7 +84,7 @@ func (x *Exchanger) Turn(ctx context.Context) {
 // Send sends what was found. What cannot be sent is kept for the next time, and for the next run.
 func (x *Exchanger) Send() {
 	for {
-		list, last, err := collection.Outgoing(x.Collection, mostSent)
+		list, last, err := collection.Outgoing(x.Collection, partition.MostFinds)
 		if err == nil && len(list) == 0 {
 			return
 		}
@@ -112,20 +109,19 @@ func (x *Exchanger) Send() {
 // take stores the URLs of a file, and then removes it. A file that is damaged is set aside, under another name.
 func (x *Exchanger) take(ctx context.Context, file string) error {
 	list, damaged := partition.Read(file)
-	for len(list) > 0 {
-		some := list[:min(len(list), mostTaken)]
-		list = list[len(some):]
-		var finds []collection.Find
-		for _, f := range some {
-			if is := x.Admit(f.URL, f.Depth); is.URL != "" {
-				finds = append(finds, is)
-			}
-		}
-		if err := x.Submit(ctx, nil, finds); err != nil {
-			return err
-		}
-		x.Taken.Add(int64(len(some)))
+	if errors.As(damaged, new(*fs.PathError)) {
+		return damaged // which says nothing about what is in the file
 	}
+	var finds []collection.Find
+	for _, f := range list {
+		if is := x.Admit(f.URL, f.Depth); is.URL != "" {
+			finds = append(finds, is)
+		}
+	}
+	if err := x.Submit(ctx, nil, finds); err != nil {
+		return err
+	}
+	x.Taken.Add(int64(len(list)))
 	if damaged != nil {
 		x.Log.Warn("a file of URLs is damaged: it is set aside, and what comes before is taken in", "err", damaged)
 		return os.Rename(file, file+".damaged")
