@@ -272,10 +272,14 @@ func (t *Tree) sync(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	for i, c := range dir + "/" {
-		if c == '/' {
-			if info, err := t.root.Lstat(dir[:i]); absent(err) || err == nil && !info.IsDir() {
-				return nil // pruned, or somebody has put something else there
+	if info, err := t.root.Lstat(dir); err != nil || !info.IsDir() {
+		// It was pruned, or somebody has put something else in the place of one of its parents. The system walks to each parent
+		// from the top, which takes too long to be done for each of the thousand directories that a URL may have.
+		for i, c := range dir + "/" {
+			if c == '/' {
+				if info, err := t.root.Lstat(dir[:i]); absent(err) || err == nil && !info.IsDir() {
+					return nil
+				}
 			}
 		}
 	}
