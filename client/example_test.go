@@ -21,7 +21,7 @@ func ExampleFollow() {
 		for _, c := range step.Changes {
 			fmt.Println(step.Door, c.Op, path.Base(c.Item.URL))
 		}
-		if step.Door == client.Stream {
+		if step.Door == client.Stream && len(step.Changes) > 0 {
 			break
 		}
 		site.Write("news.html", "what is new") // and Follow is told

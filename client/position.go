@@ -16,6 +16,7 @@ type position struct {
 	noArchive bool            // that snapshot is not available as an archive
 	doubtful  bool            // a snapshot is needed at the next news, and until then only the manifest is read: see Source.Doubtful
 	lost      bool            // no Step has been emitted since the cursor was stored, or the door failed
+	told      Door            // of the last Step; none yet: empty
 	yield     func(Step, error) bool
 }
 
@@ -64,7 +65,7 @@ func (p *position) renewed() {
 }
 
 func (p *position) emit(s Step) error {
-	p.lost, s.Discovery, s.Doubtful = false, p.doors.site.discovery, p.doubtful
+	p.lost, p.told, s.Discovery, s.Doubtful = false, s.Door, p.doors.site.discovery, p.doubtful
 	if !p.yield(s, nil) {
 		return errStop
 	}
@@ -79,10 +80,10 @@ func (p *position) report(err error) error {
 	return nil
 }
 
-// mended emits a Step without changes at first, and after a failure, so that the caller learns that the door works
-// though nothing is new.
+// mended emits a Step without changes at first, after a failure, and when the door is another one, so that the caller learns
+// that the door works though nothing is new.
 func (p *position) mended(door Door, as protocol.Form) error {
-	if !p.lost {
+	if !p.lost && (p.told == "" || p.told == door) {
 		return nil
 	}
 	return p.emit(Step{Cursor: p.cursor, Door: door, As: as, Behind: behind(p.cursor, p.head)})

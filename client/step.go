@@ -48,7 +48,8 @@ type Step struct {
 	// where no manifest was read that states it.
 	Discovery string
 
-	// Door is the door that delivered the step.
+	// Door is the door that delivered the step. A Step without Changes says that another one works now: the stream, for example,
+	// after a manifest.
 	Door Door
 
 	// Skipped counts the entries left out of Changes: URLs of another origin, and invalid URLs.

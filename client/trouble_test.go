@@ -84,7 +84,7 @@ func TestGap(t *testing.T) {
 		})
 		c := newCopier(s)
 		c.follow(s.source(), protocol.Cursor{}, func() bool { return c.cursor.Seq == 2 })
-		if got := fmt.Sprint(c.doors()); got != "[manifest]" || len(c.errs) != 1 || !errors.Is(c.errs[0], protocol.ErrTooOld) {
+		if got := fmt.Sprint(c.doors()); got != "[manifest stream manifest]" || len(c.errs) != 1 || !errors.Is(c.errs[0], protocol.ErrTooOld) {
 			t.Errorf("doors %s, errors %v", got, c.errs)
 		}
 	})
@@ -296,7 +296,7 @@ func TestUnknownMessages(t *testing.T) {
 		c := newCopier(s)
 		s.truth[protocol.Cursor{Epoch: "one", Seq: 5}] = s.truth[protocol.Cursor{Epoch: "one"}]
 		c.follow(s.source(), protocol.Cursor{}, func() bool { return c.cursor.Seq == 5 })
-		if len(c.errs) > 0 || len(c.steps) != 2 || len(c.steps[1].Changes) != 0 {
+		if len(c.errs) > 0 || len(c.steps) != 3 || len(c.steps[1].Changes)+len(c.steps[2].Changes) != 0 {
 			t.Errorf("errors %v, steps %+v", c.errs, c.steps)
 		}
 	})

@@ -210,7 +210,7 @@ func TestPagesThatDifferInEachResponse(t *testing.T) {
 			inBubble(t, fakeweb.Options{Seed: 6}, func(t *testing.T, w *bubble) {
 				s := speaking(w, 30)
 				nonce(s, everyPage, c.format)
-				c, _ := w.paid(t, eager(0.5))
+				c, _ := w.paid(t, crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: 0.5, OutsideBudget: -1})
 				var list []push
 				runFor(t, c, 3*aDay, func(ctx context.Context) {
 					pause.For(ctx, 2*time.Hour)
