@@ -132,6 +132,7 @@ type index struct {
 	urls  *urls.Set
 	cache urls.Cache      // of the writer
 	kept  map[uint64]bool // hashes of URLs that were kept for other crawlers, see outgoing.go; of the writer
+	dates fresh.Dates     // of the writer
 
 	mu      sync.RWMutex // guards the fields below, and Collection.copied
 	last    frontier.PageID

@@ -164,7 +164,7 @@ func (x *visiting) content() error {
 		modified = w.Modified // v.Modified dates the answer, not the page
 	}
 	out.Differs = changed
-	w.History = w.History.Visit(x.asked, changed, modified)
+	w.History = u.c.index.dates.Visit(uint32(w.Site), w.History, x.asked, changed, modified)
 	w.Heard.Expires = keepable(v.Expires)
 	w.answered()
 	w.State = Held

@@ -47,6 +47,23 @@ func eager(perDay float64) crawl.Revisit {
 	return crawl.Revisit{Policy: fresh.Priced{Eager: true}, PerDay: perDay}
 }
 
+// The silence of a site that publishes its changes is believed from the moment its door works, not only from its first change on. And that the whole site
+// was written half a minute before the crawl does not mean that its pages change each minute.
+func TestQuietSiteIsBelieved(t *testing.T) {
+	noRace(t)
+	t.Parallel()
+	inBubble(t, fakeweb.Options{Seed: 1}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 40)
+		c, _ := w.paid(t, eager(8))
+		runFor(t, c, 3*aDay, func(ctx context.Context) {
+			pause.For(ctx, 2*aDay)
+			if f := c.Status().Revisits.Fresh; f < .85 {
+				t.Errorf("%.1f %% of the pages are estimated to be fresh %s", 100*f, explained(t, c, s.Origin+nth(0)))
+			}
+		})
+	})
+}
+
 func nth(i int) string { return fmt.Sprintf("/n%02d.html", i) }
 
 // visits returns the times at which each page of a site was fetched since a time.
@@ -184,11 +201,14 @@ func TestRevisitsOfAnnouncedChangesPricedInBytes(t *testing.T) {
 				}
 			}
 		})
-		at, _ := visits(w, s, edited)
+		at, all := visits(w, s, edited)
 		for i := range 30 {
-			if len(at[nth(i)]) != 1 {
-				t.Errorf("%s has changed once and was fetched %d times", nth(i), len(at[nth(i)]))
+			if v := at[nth(i)]; len(v) == 0 || v[0].Sub(edited) > 5*time.Minute {
+				t.Errorf("%s has changed at %v and was fetched at %v", nth(i), edited, v)
 			}
+		}
+		if all > 36 { // some are audits
+			t.Errorf("%d visits", all)
 		}
 	})
 }
