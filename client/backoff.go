@@ -59,7 +59,7 @@ func (f *follower) handleFailure(ctx context.Context, door Door, err error) erro
 		}
 	case isBye && bye.code < 4500:
 		asked = min(bye.retry, maxHint)
-		f.lost = true
+		f.told = ""
 		f.doors.log.Info("the site closes the stream", "reason", bye.reason)
 	case isBye:
 		leave = forever

@@ -66,7 +66,10 @@ func newFollower(s *Source, cursor protocol.Cursor) (*follower, error) {
 	}
 	src := ask.src
 	table := []*doorState{{door: Stream, shut: src.NoStream}, {door: Changes, shut: src.NoChanges}}
-	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero(), doubtful: src.Doubtful, lost: !src.Once && !cursor.IsZero()}
+	p := &position{doors: &doors{site: ask.site, log: src.Log, table: table}, cursor: cursor, resync: cursor.IsZero(), doubtful: src.Doubtful}
+	if src.Once || cursor.IsZero() {
+		p.told = noDoor
+	}
 	want, next := &selection{fetcher: ask, pos: p, filter: src.Filter}, &schedule{src: src}
 	archives := &archiveDoor{p, want, next, ""}
 	return &follower{p, want,

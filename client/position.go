@@ -15,10 +15,12 @@ type position struct {
 	resync    bool            // a snapshot is needed before anything else
 	noArchive bool            // that snapshot is not available as an archive
 	doubtful  bool            // a snapshot is needed at the next news, and until then only the manifest is read: see Source.Doubtful
-	lost      bool            // no Step has been emitted since the cursor was stored, or the door failed
-	told      Door            // of the last Step; none yet: empty
+	told      Door            // of the last Step; empty: none since the cursor was stored, or the door failed
 	yield     func(Step, error) bool
 }
+
+// noDoor is in the place of the door of the last Step until there is one, for a caller who waits for the first changes only.
+const noDoor Door = "none"
 
 // errStop carries the caller's break up from nested calls.
 var errStop = errors.New("the caller has stopped")
@@ -49,7 +51,7 @@ func (p *position) went(door Door) {
 
 // standsOn logs which door is in use, if that has changed or an error was reported since.
 func (p *position) standsOn(door Door) {
-	if p.doors.stands != door || p.lost {
+	if p.doors.stands != door || p.told == "" {
 		p.doors.stands = door
 		p.doors.log.Info("connected", "door", string(door), "cursor", p.cursor.String())
 	}
@@ -65,7 +67,7 @@ func (p *position) renewed() {
 }
 
 func (p *position) emit(s Step) error {
-	p.lost, p.told, s.Discovery, s.Doubtful = false, s.Door, p.doors.site.discovery, p.doubtful
+	p.told, s.Discovery, s.Doubtful = s.Door, p.doors.site.discovery, p.doubtful
 	if !p.yield(s, nil) {
 		return errStop
 	}
@@ -73,7 +75,7 @@ func (p *position) emit(s Step) error {
 }
 
 func (p *position) report(err error) error {
-	p.lost = true
+	p.told = ""
 	if !p.yield(Step{}, err) {
 		return errStop
 	}
@@ -83,7 +85,7 @@ func (p *position) report(err error) error {
 // mended emits a Step without changes at first, after a failure, and when the door is another one, so that the caller learns
 // that the door works though nothing is new.
 func (p *position) mended(door Door, as protocol.Form) error {
-	if !p.lost && (p.told == "" || p.told == door) {
+	if p.told == door || p.told == noDoor {
 		return nil
 	}
 	return p.emit(Step{Cursor: p.cursor, Door: door, As: as, Behind: behind(p.cursor, p.head)})
