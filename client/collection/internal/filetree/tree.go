@@ -272,16 +272,8 @@ func (t *Tree) sync(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	if info, err := t.root.Lstat(dir); err != nil || !info.IsDir() {
-		// It was pruned, or somebody has put something else in the place of one of its parents. The system walks to each parent
-		// from the top, which takes too long to be done for each of the thousand directories that a URL may have.
-		for i, c := range dir + "/" {
-			if c == '/' {
-				if info, err := t.root.Lstat(dir[:i]); absent(err) || err == nil && !info.IsDir() {
-					return nil
-				}
-			}
-		}
+	if info, err := t.Lstat(dir); absent(err) || err == nil && !info.IsDir() {
+		return nil // pruned, or somebody has put something else there
 	}
 	d, err := t.root.Open(dir)
 	if absent(err) {
@@ -319,19 +311,27 @@ func (t *Tree) one(o Op) error {
 }
 
 // Lstat returns the FileInfo of a name without following links, at its end or on the way. A name behind a
-// link or a file does not exist.
+// link or a file does not exist. Each directory on the way is opened once: a hostile site has a thousand of them in a URL.
 func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
-	for i, c := range name {
-		if c != '/' {
-			continue
+	for at := t.root.Root; ; {
+		first, rest, more := strings.Cut(name, "/")
+		info, err := at.Lstat(first)
+		var next *os.Root
+		switch {
+		case err != nil || !more:
+		case !info.IsDir():
+			err = fs.ErrNotExist
+		default:
+			next, err = at.OpenRoot(first)
 		}
-		if info, err := t.root.Lstat(name[:i]); err != nil {
-			return nil, err
-		} else if !info.IsDir() {
-			return nil, fs.ErrNotExist
+		if at != t.root.Root {
+			at.Close()
 		}
+		if next == nil {
+			return info, err
+		}
+		at, name = next, rest
 	}
-	return t.root.Lstat(name)
 }
 
 // absent reports whether an error means that a name does not exist.

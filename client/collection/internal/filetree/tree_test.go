@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -137,6 +138,29 @@ func TestDirectoryIsReplacedBeforeItIsSynced(t *testing.T) {
 	}
 	if err := tree.Sync(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A hostile site has a page many directories deep, and removes it. Nothing is left of them, in a time that people wait for: to look at each
+// directory from the root on, for each above it, took minutes.
+func TestManyDirectoriesAreMadeAndPruned(t *testing.T) {
+	tree := opened(t, t.TempDir())
+	f, err := tree.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("d/", 200) + "page.html"
+	if err := errors.Join(tree.Do([]Op{{name, TempDir + "/" + filepath.Base(f.Name())}}), tree.Sync([]*os.File{f})); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := tree.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := errors.Join(tree.Do([]Op{{Name: name}}), tree.Sync(nil)); err != nil {
+		t.Error(err)
+	}
+	if tree.Foreign() {
+		t.Error("directories are left")
 	}
 }
 
