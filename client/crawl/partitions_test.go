@@ -22,6 +22,7 @@ import (
 // and started again. Then there is a fourth, which gets its sites from the others. Each page is fetched by the crawler of its partition, none is
 // missed, and no host gets requests faster than from one crawler. (V29)
 func TestCrawlersOfPartitions(t *testing.T) {
+	noRace(t)
 	t.Parallel()
 	const sites = 30
 	inBubble(t, fakeweb.Options{Seed: 7, Share: 3}, func(t *testing.T, w *bubble) {
