@@ -259,6 +259,7 @@ func TestCopyFollowsSeveralMoves(t *testing.T) {
 
 // What is no move leaves a copy where it is, and costs the other host few requests. Once the move is confirmed, the copy follows.
 func TestCopyStaysWithoutConfirmation(t *testing.T) {
+	noTotals(t)
 	for name, c := range map[string]struct {
 		redirect func(w *hosts)
 		former   []string // which new.test names
