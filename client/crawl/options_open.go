@@ -117,7 +117,7 @@ func (o *Options) crawler() (*Crawler, error) {
 		NoParse: sources.NoParse, NoManifests: sources.NoManifests, NoSitemaps: sources.NoSitemaps, NoFeeds: sources.NoFeeds, NoStreams: sources.NoStreams,
 		ManifestEvery: sources.ManifestEvery, SitemapEvery: sources.SitemapEvery, FeedEvery: sources.FeedEvery,
 		RobotsEvery: sources.RobotsEvery, SourceAgain: sources.SourceAgain, Patience: again.Patience, Hurry: again.Hurry, Log: o.Log}
-	s.Stop.Value, s.Exchange = float32(o.Revisits.StopValue), o.Scope.Exchange
+	s.Stop.Value = float32(o.Revisits.StopValue)
 	if s.TrapShare == 0 { // in settings zero means the default
 		s.TrapShare = -1
 	}
@@ -134,7 +134,9 @@ func (o *Options) crawler() (*Crawler, error) {
 		err = cmp.Or(err, wrong("%v", differ))
 	}
 	err = cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
-	h.Options.Partition = s.Seeder.Rules.Partition
+	if h.Options.Partition = s.Seeder.Rules.Partition; o.Scope.Exchange != "" {
+		s.Exchange = &partition.Exchange{Dir: o.Scope.Exchange, Partition: h.Options.Partition}
+	}
 	return c, err
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
-	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
@@ -97,11 +96,10 @@ func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement
 
 // newExchanger returns nil if the crawl has one partition only.
 func newExchanger(c *setup, work *work, in *inbox, count *counters) *exchange.Exchanger {
-	p := c.Seeder.CurrentRules().Partition
-	if p.Of == 0 {
+	if c.Exchange == nil {
 		return nil
 	}
-	return &exchange.Exchanger{Collection: c.Collection, With: partition.Exchange{Dir: c.Exchange, Partition: p}, Every: c.hurried(10 * time.Second), Log: c.Log,
+	return &exchange.Exchanger{Collection: c.Collection, Partition: c.Seeder.CurrentRules().Partition, With: c.Exchange, Every: c.hurried(10 * time.Second), Log: c.Log,
 		Admit: func(url string, depth int) collection.Find {
 			return stored(c.Seeder.Admit(seed.Ref{URL: url, Depth: depth}), depth, collection.ByLink)
 		},

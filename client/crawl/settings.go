@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/engine/poll"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/engine/trust"
@@ -119,7 +120,7 @@ type settings struct {
 	Polls       poll.Schedule
 	Subscribers map[string]float64
 
-	Exchange string // directory through which the crawlers of all partitions exchange URLs, see partition.Exchange; empty where there is one
+	Exchange partition.Carrier // of URLs, between the crawlers of all partitions; nil where there is one
 
 	PagerankJump float64 // zero means 0.15
 	RankEvery    int     // pages fetched between two computations of Pagerank; zero means an hour

@@ -81,7 +81,7 @@ func (r *sources) steer(s *steer.Steering, rescoped bool) {
 		r.c.Harvester.Pause(func(string) bool { return true })
 	}
 	r.c.Harvester.Pause(s.Pauses()) // under the work's lock, so that a resumed site's robots.txt comes before its pages
-	r.sites.halt.confined = s.Scope.Confines() || r.c.Exchange != ""
+	r.sites.halt.confined = s.Scope.Confines() || r.c.Exchange != nil
 	for _, st := range r.sites.byID {
 		for _, src := range st.sources.byURL {
 			if src.follow.end != nil && (rescoped || r.halted(src)) {

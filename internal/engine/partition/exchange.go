@@ -2,13 +2,14 @@ package partition
 
 import (
 	"bufio"
-	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,8 +26,54 @@ type Find struct {
 	Depth     int    `json:"depth"` // links from a start page
 }
 
-// An Exchange is a directory that all crawlers can write to, such as one on a file server. It has a directory for each partition, named by its
-// number, and in that a file for each batch of finds, named by the sender and a random word:
+// A Carrier takes URLs to the crawlers of other partitions, and brings those for this one. It is for one goroutine.
+type Carrier interface {
+	// Send returns once the finds are stored where the other crawlers get them.
+	Send(finds []Find) error
+
+	// Receive calls store with the finds that have come, in batches, and forgets each batch once store has returned nil. Of a damaged
+	// batch it calls store with those before the damage, too.
+	Receive(ctx context.Context, store func(finds []Find, damaged error) error) error
+}
+
+// MostFinds is how many finds a batch has at most, and MostSent how many a caller of Send should have at hand, so that batches are large.
+const (
+	MostFinds = 1000
+	MostSent  = 20 * MostFinds
+)
+
+// Pack returns the finds as batches of lines of JSON, each for one partition and of at most so many bytes, unless a single find is longer.
+func Pack(finds []Find, most int) iter.Seq2[int, []byte] {
+	return func(yield func(to int, text []byte) bool) {
+		of := map[int][]Find{}
+		for _, f := range finds {
+			of[f.Partition] = append(of[f.Partition], f)
+		}
+		for to, finds := range of {
+			var text []byte
+			n := 0
+			for _, f := range finds {
+				line, err := json.Marshal(f)
+				if err != nil {
+					panic("partition: " + err.Error()) // a Find has nothing that JSON has not
+				}
+				if n == MostFinds || n > 0 && len(text)+len(line) >= most {
+					if !yield(to, text) {
+						return
+					}
+					text, n = nil, 0
+				}
+				text, n = append(append(text, line...), '\n'), n+1
+			}
+			if !yield(to, text) {
+				return
+			}
+		}
+	}
+}
+
+// An Exchange is a Carrier: a directory that all crawlers can write to, such as one on a file server. It has a directory for each
+// partition, named by its number, and in that a file for each batch, named by the sender and a random word:
 //
 //	5/2-K4PZQ2WBXV7MAD6EHJ3NT5UCRS.jsonl
 //
@@ -37,32 +84,18 @@ type Exchange struct {
 	Partition
 }
 
-// MostFinds is how many finds a file has at most. With the longest URLs, each byte of them escaped, it is shorter than what Read reads.
-const MostFinds = 1000
-
 const (
-	mostFile  = 64 << 20 // bytes of a file that are read
+	mostFile  = 64 << 20 // bytes of a file
 	extension = ".jsonl"
 )
 
-// Send writes at most MostFinds finds for other partitions, and returns once they are on the disk.
+// Send implements Carrier.
 func (x *Exchange) Send(finds []Find) error {
-	texts := map[int]*bytes.Buffer{}
-	for _, f := range finds {
-		if texts[f.Partition] == nil {
-			texts[f.Partition] = new(bytes.Buffer)
-		}
-		line, err := json.Marshal(f)
-		if err != nil {
-			return fmt.Errorf("send %.200q: %w", f.URL, err)
-		}
-		texts[f.Partition].Write(append(line, '\n'))
-	}
-	for to, text := range texts {
+	for to, text := range Pack(finds, mostFile) {
 		dir := x.box(to)
 		err := os.MkdirAll(dir, 0o777)
 		if err == nil {
-			err = atomicfile.Write(filepath.Join(dir, fmt.Sprintf("%d-%s%s", x.Number, rand.Text(), extension)), text.String(), 0o666)
+			err = atomicfile.Write(filepath.Join(dir, fmt.Sprintf("%d-%s%s", x.Number, rand.Text(), extension)), string(text), 0o666)
 		}
 		if err != nil {
 			return fmt.Errorf("send URLs to partition %d: %w", to, err)
@@ -73,38 +106,46 @@ func (x *Exchange) Send(finds []Find) error {
 
 func (x *Exchange) box(partition int) string { return filepath.Join(x.Dir, strconv.Itoa(partition)) }
 
-// Waiting returns the files for this partition.
-func (x *Exchange) Waiting() (files []string, err error) {
+// Receive implements Carrier. A file that is damaged is set aside, under another name.
+func (x *Exchange) Receive(_ context.Context, store func([]Find, error) error) error {
 	box := x.box(x.Number)
 	list, err := os.ReadDir(box)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	for _, e := range list {
-		if strings.HasSuffix(e.Name(), extension) && e.Type().IsRegular() {
-			files = append(files, filepath.Join(box, e.Name()))
+		if err == nil && strings.HasSuffix(e.Name(), extension) && e.Type().IsRegular() {
+			err = take(filepath.Join(box, e.Name()), store)
 		}
 	}
-	return files, err
+	return err
 }
 
-// Read returns the finds of a file. With an error it returns those before it; the error wraps an *fs.PathError if the file cannot be read, and none if
-// it is damaged.
-func Read(file string) ([]Find, error) {
-	f, err := os.Open(file)
+func take(name string, store func([]Find, error) error) error {
+	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	finds, err := parse(io.LimitReader(f, mostFile))
-	if err != nil {
-		err = fmt.Errorf("read %s: %w", file, err)
+	finds, damaged := Unpack(io.LimitReader(f, mostFile))
+	if errors.As(damaged, new(*fs.PathError)) {
+		return damaged // which says nothing about what is in the file
 	}
-	return finds, err
+	if damaged != nil {
+		damaged = fmt.Errorf("read %s: %w", name, damaged)
+	}
+	if err := store(finds, damaged); err != nil {
+		return err
+	}
+	if damaged != nil {
+		return os.Rename(name, name+".damaged")
+	}
+	return os.Remove(name)
 }
 
-// parse reads lines of JSON. No line is longer than that of the longest URL with each byte escaped.
-func parse(r io.Reader) (finds []Find, err error) {
+// Unpack returns the finds of a batch, without their partition. With an error it returns those before it. No line is longer than that of the longest
+// URL with each byte escaped.
+func Unpack(r io.Reader) (finds []Find, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 6*protocol.MaxURL+100)
 	for n := 1; lines.Scan(); n++ {

@@ -1,9 +1,9 @@
 package partition_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,73 +75,97 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What a crawler sends is what the others read, each its own. Of a damaged file they read what comes before the damage.
+// received returns what comes for a partition, and the errors of what is damaged.
+func received(t *testing.T, c partition.Carrier) (batches [][]partition.Find, damaged []error) {
+	t.Helper()
+	must.OK(t, c.Receive(t.Context(), func(finds []partition.Find, err error) error {
+		batches = append(batches, finds)
+		if err != nil {
+			damaged = append(damaged, err)
+		}
+		return nil
+	}))
+	return batches, damaged
+}
+
+// What a crawler sends is what the others read, each its own. What is not stored comes again. Of a damaged file they read what comes before the damage.
 func TestExchange(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "exchange")
 	at := func(n int) *partition.Exchange {
 		return &partition.Exchange{Dir: dir, Partition: partition.Partition{Number: n, Of: 3}}
 	}
-	if files, err := at(2).Waiting(); err != nil || len(files) > 0 {
-		t.Fatalf("before anything is sent: %v, %v", files, err)
+	if batches, _ := received(t, at(2)); len(batches) > 0 {
+		t.Fatalf("before anything is sent: %v", batches)
 	}
 	odd := partition.Find{Partition: 2, URL: "https://example.org/\"<>\u2028?a=1&b", Depth: 7}
 	long := partition.Find{Partition: 2, URL: "https://example.org/" + strings.Repeat("\x01", 8192-20)}
 	for _, list := range [][]partition.Find{{odd, {Partition: 3, URL: "https://example.com/"}}, {long}} {
-		if err := at(1).Send(list); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, at(1).Send(list))
 	}
-	longest := slices.Repeat([]partition.Find{{Partition: 3, URL: strings.Repeat("\x01", 8192)}}, partition.MostFinds)
+	longest := slices.Repeat([]partition.Find{{Partition: 3, URL: strings.Repeat("\x01", 8192)}}, partition.MostFinds+2)
 	must.OK(t, at(2).Send(longest))
-	for _, f := range must.Get(at(3).Waiting()) {
-		if finds, err := partition.Read(f); err != nil || len(finds) != 1 && len(finds) != partition.MostFinds {
-			t.Errorf("%d URLs in %s, %v", len(finds), f, err)
-		}
+	batches, _ := received(t, at(3))
+	var sizes []int
+	for _, b := range batches {
+		sizes = append(sizes, len(b))
 	}
-	files, err := at(2).Waiting()
-	if err != nil || len(files) != 2 {
-		t.Fatalf("two files for partition 2: %v, %v", files, err)
+	if slices.Sort(sizes); !slices.Equal(sizes, []int{1, 2, partition.MostFinds}) {
+		t.Errorf("batches of %v URLs for partition 3", sizes)
+	}
+	full := errors.New("no space left")
+	if err := at(2).Receive(t.Context(), func([]partition.Find, error) error { return full }); !errors.Is(err, full) {
+		t.Errorf("what cannot be stored: %v", err)
 	}
 	var urls []string
-	for _, f := range files {
-		finds, err := partition.Read(f)
-		if err != nil || len(finds) != 1 {
-			t.Fatalf("%d URLs in %s, %v", len(finds), f, err)
-		}
-		urls = append(urls, finds[0].URL)
+	batches, damaged := received(t, at(2))
+	for _, b := range batches {
+		urls = append(urls, b[0].URL)
 	}
-	if !slices.Contains(urls, odd.URL) || !slices.Contains(urls, long.URL) {
-		t.Errorf("read %.100q", urls)
+	if len(urls) != 2 || !slices.Contains(urls, odd.URL) || !slices.Contains(urls, long.URL) || len(damaged) > 0 {
+		t.Errorf("read %.100q, %v", urls, damaged)
 	}
-	if _, err := partition.Read(dir); !errors.As(err, new(*fs.PathError)) { // so that who reads can tell it from damage
-		t.Errorf("a file that cannot be read: %v", err)
+	if batches, _ = received(t, at(2)); len(batches) > 0 {
+		t.Errorf("what was stored comes again: %v", batches)
 	}
 	many := filepath.Join(dir, "2", "many.jsonl")
 	must.OK(t, os.WriteFile(many, []byte(strings.Repeat(`{"url":"https://example.org/"}`+"\n", partition.MostFinds+1)), 0o600))
-	if finds, err := partition.Read(many); err == nil || len(finds) != partition.MostFinds {
-		t.Errorf("%d of too many URLs are read, %v", len(finds), err)
+	if batches, damaged = received(t, at(2)); len(batches[0]) != partition.MostFinds || len(damaged) != 1 {
+		t.Errorf("%d of too many URLs are read, %v", len(batches[0]), damaged)
 	}
 	for _, damage := range []string{"\x00\x00\x00", `{"url":""}`, `{"url":"https://example.org/","depth":-1}`, `{"url":"` + strings.Repeat("x", 100_000), `["https://example.org/"]`} {
 		name := filepath.Join(dir, "2", "x.jsonl")
-		if err := os.WriteFile(name, []byte(`{"url":"https://example.org/a","depth":1}`+"\n"+damage), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if finds, err := partition.Read(name); err == nil || errors.As(err, new(*fs.PathError)) || len(finds) != 1 || !strings.Contains(err.Error(), name) {
-			t.Errorf("with %.20q at its end: %v, %v", damage, finds, err)
+		must.OK(t, os.WriteFile(name, []byte(`{"url":"https://example.org/a","depth":1}`+"\n"+damage), 0o600))
+		batches, damaged = received(t, at(2))
+		if _, err := os.Stat(name + ".damaged"); err != nil || len(batches[0]) != 1 || len(damaged) != 1 || !strings.Contains(damaged[0].Error(), name) {
+			t.Errorf("with %.20q at its end: %v, %v; %v", damage, batches, damaged, err)
 		}
 	}
 }
 
-func FuzzRead(f *testing.F) {
+// A batch is not longer than what carries it takes.
+func TestBatchesAreBounded(t *testing.T) {
+	var finds []partition.Find
+	for i := range 5000 {
+		finds = append(finds, partition.Find{Partition: i%2 + 1, URL: fmt.Sprint("https://example.org/", i)})
+	}
+	n := map[int]int{}
+	for to, text := range partition.Pack(finds, 4000) {
+		list, err := partition.Unpack(bytes.NewReader(text))
+		if err != nil || len(text) > 4000 {
+			t.Fatalf("%d bytes, %v", len(text), err)
+		}
+		n[to] += len(list)
+	}
+	if n[1] != 2500 || n[2] != 2500 {
+		t.Errorf("%v URLs", n)
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
 	f.Add(`{"url":"https://example.org/","depth":1}` + "\n")
 	f.Add("{}\n\n{")
-	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
-		name := filepath.Join(dir, "1-x.jsonl")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		finds, err := partition.Read(name)
+		finds, err := partition.Unpack(strings.NewReader(text))
 		for _, x := range finds {
 			if x.URL == "" || len(x.URL) > 8192 || x.Depth < 0 {
 				t.Errorf("read %+v of %q", x, text)

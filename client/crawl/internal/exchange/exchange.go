@@ -3,10 +3,7 @@ package exchange
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +15,8 @@ import (
 // An Exchanger does this for a run of a crawler. It is for one goroutine.
 type Exchanger struct {
 	Collection *collection.Collection
-	With       partition.Exchange
+	Partition  partition.Partition
+	With       partition.Carrier
 	Every      time.Duration
 	Log        *slog.Logger
 
@@ -32,7 +30,7 @@ type Exchanger struct {
 func (x *Exchanger) HandOver(ctx context.Context) error {
 	foreign := false
 	for s := range x.Collection.Sites() {
-		foreign = foreign || s.Held+s.Ready > 0 && x.With.Foreign(s.Origin) > 0
+		foreign = foreign || s.Held+s.Ready > 0 && x.Partition.Foreign(s.Origin) > 0
 	}
 	if !foreign {
 		return nil
@@ -65,17 +63,17 @@ func (x *Exchanger) Keep(ctx context.Context) {
 	}
 }
 
-// Turn exchanges URLs once. A directory that is out of reach, such as that of a file server, delays them and nothing else.
+// Turn exchanges URLs once. What carries them may be out of reach, such as a file server: that delays them and nothing else.
 func (x *Exchanger) Turn(ctx context.Context) {
 	x.Busy(1) // what is taken in may be all that is left to fetch
 	defer x.Busy(-1)
 	x.Send()
-	files, err := x.With.Waiting()
-	for _, file := range files {
-		if err == nil {
-			err = x.take(ctx, file)
+	err := x.With.Receive(ctx, func(finds []partition.Find, damaged error) error {
+		if damaged != nil {
+			x.Log.Warn("URLs of another crawler are damaged: those before the damage are taken in", "err", damaged)
 		}
-	}
+		return x.take(ctx, finds)
+	})
 	if err != nil && ctx.Err() == nil {
 		x.Log.Warn("URLs of other crawlers cannot be taken in: trying again", "err", err)
 	}
@@ -84,7 +82,7 @@ func (x *Exchanger) Turn(ctx context.Context) {
 // Send sends what was found. What cannot be sent is kept for the next time, and for the next run.
 func (x *Exchanger) Send() {
 	for {
-		list, last, err := collection.Outgoing(x.Collection, partition.MostFinds)
+		list, last, err := collection.Outgoing(x.Collection, partition.MostSent)
 		if err == nil && len(list) == 0 {
 			return
 		}
@@ -106,12 +104,8 @@ func (x *Exchanger) Send() {
 	}
 }
 
-// take stores the URLs of a file, and then removes it. A file that is damaged is set aside, under another name.
-func (x *Exchanger) take(ctx context.Context, file string) error {
-	list, damaged := partition.Read(file)
-	if errors.As(damaged, new(*fs.PathError)) {
-		return damaged // which says nothing about what is in the file
-	}
+// take stores URLs that have come.
+func (x *Exchanger) take(ctx context.Context, list []partition.Find) error {
 	var finds []collection.Find
 	for _, f := range list {
 		if is := x.Admit(f.URL, f.Depth); is.URL != "" {
@@ -122,9 +116,5 @@ func (x *Exchanger) take(ctx context.Context, file string) error {
 		return err
 	}
 	x.Taken.Add(int64(len(list)))
-	if damaged != nil {
-		x.Log.Warn("a file of URLs is damaged: it is set aside, and what comes before is taken in", "err", damaged)
-		return os.Rename(file, file+".damaged")
-	}
-	return os.Remove(file)
+	return nil
 }

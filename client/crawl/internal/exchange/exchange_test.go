@@ -26,7 +26,7 @@ func TestFilesOfURLs(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(dir, "1", "2-a.jsonl"), []byte(line), 0o600))
 	must.OK(t, os.WriteFile(damaged, []byte(line+"{"), 0o600))
 	taken := new(atomic.Int64)
-	x := exchange.Exchanger{Collection: col, With: partition.Exchange{Dir: dir, Partition: partition.Partition{Number: 1, Of: 2}}, Log: slog.New(slog.DiscardHandler),
+	x := exchange.Exchanger{Collection: col, With: &partition.Exchange{Dir: dir, Partition: partition.Partition{Number: 1, Of: 2}}, Log: slog.New(slog.DiscardHandler),
 		Admit: func(url string, depth int) collection.Find { return collection.Find{URL: url, Depth: depth} },
 		Submit: func(_ context.Context, _ []collection.Visit, finds []collection.Find) error {
 			_, err := col.Commit(&collection.Commit{Finds: finds})
@@ -51,7 +51,7 @@ func TestPagesAreHandedOver(t *testing.T) {
 	}
 	must.Get(col.Commit(&collection.Commit{Finds: []collection.Find{{URL: origin + "/"}, {URL: origin + "/refused"}}}))
 	var visits []collection.Visit
-	x := exchange.Exchanger{Collection: col, With: partition.Exchange{Partition: p},
+	x := exchange.Exchanger{Collection: col, Partition: p,
 		Admit: func(url string, depth int) collection.Find {
 			if url != origin+"/" {
 				return collection.Find{}
