@@ -8,6 +8,7 @@ import (
 
 	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/engine/partition"
 )
 
 // Options are the settings of a crawl; the options of the command "crawler" have the same names. Begin with
@@ -19,6 +20,10 @@ type Options struct {
 	Again bool     // fetch every known page once more, at once
 	Stop  Stop     // its field Value is not used: set Revisits.StopValue
 	Log   *slog.Logger
+
+	// Share, if not nil, is the part of a crawl that this crawler has for some time, in place of Scope.Partition and Scope.Exchange: Revisits.Budget, if it is not for
+	// each page, is that of the whole crawl.
+	Share *partition.Share
 
 	// Collection says where and how content is stored.
 	Collection struct {

@@ -22,6 +22,9 @@ func (r *sources) begin() error {
 	var x result
 	for _, u := range r.c.Start {
 		v := r.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
+		if r.c.Shared && v.Partition > 0 { // whoever has it begins with it
+			continue
+		}
 		if v.URL == "" {
 			r.c.Log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
 			continue

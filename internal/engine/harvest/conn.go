@@ -112,6 +112,9 @@ func (c *conn) close() {
 func (c *conn) ask(request []byte) (*http.Response, error) {
 	if _, err := c.nc.Write(request); err != nil {
 		// It may have answered before it closed, and a response says more than the error.
+		if errors.Is(err, errEnds) {
+			return nil, err
+		}
 		if c.buf.Buffered() == 0 && !errors.Is(err, net.ErrClosed) {
 			if _, peek := c.buf.Peek(1); peek != nil {
 				return nil, err

@@ -293,6 +293,9 @@ func (c *cycle) add(sb SiteBatch, o *open) {
 		return
 	}
 	c.waiting.add(s, sb, o)
+	if !s.left.IsZero() {
+		c.times.later(s, s.left.Add(min(s.delay, maxDelay)))
+	}
 	if !s.busy {
 		c.times.enqueue(s)
 	}

@@ -87,7 +87,7 @@ func (h *fetcher) fetch(ctx context.Context, s *site, a *Answer, ips []netip.Add
 	a.Took = now.Sub(a.Asked)
 	if err != nil {
 		a.Fault, a.Err = faultOf(err), fmt.Errorf("fetch %.200q: %w", t.URL, err)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errEnds) {
 			a.Fault, a.Err = FaultStopped, errStopped
 		}
 		if a.Fault == FaultDNS || a.Fault == FaultAddress {

@@ -128,6 +128,11 @@ type Options struct {
 	// means all hosts.
 	Partition partition.Partition
 
+	// Ends, if not nil, returns until when requests may be sent, which may become later: see Share.Ends in package partition. After that time nothing is
+	// written to any connection, and sites are paused; the caller then has to end what is under way. And since another process may have fetched from
+	// all hosts until this Harvester began, each site begins with the gap that follows a request. It is called often, by many goroutines.
+	Ends func() time.Time
+
 	// Resolver finds addresses; nil means the system's. Lookups is how many
 	// names are looked up at once (P04), and AddressAge how long a result is
 	// cached; zero means an hour. If more than the share MaxFailedLookups of the
@@ -213,7 +218,7 @@ func (h *Harvester) start() *timetable {
 			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
 			addresses: map[netip.Addr]*address{}, idle: map[*site]struct{}{},
 		}
-		h.times.manners.paused.again = make(chan struct{})
+		h.times.manners.paused.again, h.times.began = make(chan struct{}), time.Now()
 		h.tasks = fetcher{opts: &h.Options, times: h.times, count: &h.count}
 		h.tasks.bodies.start(positive(h.Options.Memory, defaultMemory))
 		h.inner = h.newInner()

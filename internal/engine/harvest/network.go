@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -21,12 +23,13 @@ type network struct {
 	certHost     string
 	private, own bool
 	blocked      []netip.Prefix
+	ends         func() time.Time // see Options.Ends
 
 	readers sync.Pool // of *bufio.Reader
 }
 
 func newNetwork(o *Options, count *counters) *network {
-	n := &network{open: o.Dial, timeout: positive(o.ConnectTimeout, DefaultConnect), tls: o.TLS, cert: o.Cert, certHost: plainName(o.CertHost), private: o.Private, own: o.Own, blocked: o.Blocked}
+	n := &network{open: o.Dial, timeout: positive(o.ConnectTimeout, DefaultConnect), tls: o.TLS, cert: o.Cert, certHost: plainName(o.CertHost), private: o.Private, own: o.Own, blocked: o.Blocked, ends: o.Ends}
 	if n.open == nil {
 		n.open = (&net.Dialer{}).DialContext
 	}
@@ -62,6 +65,9 @@ func (n *network) connect(ctx context.Context, ips []netip.Addr, port string) (n
 		if err := n.allowed(ip); err != nil {
 			return nil, ip, err
 		}
+		if ended(n.ends) {
+			return nil, ip, errEnds
+		}
 		limited, cancel := ctx, context.CancelFunc(func() {})
 		if end, ok := ctx.Deadline(); ok && i < len(ips)-1 {
 			limited, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(ips)-i))
@@ -69,6 +75,9 @@ func (n *network) connect(ctx context.Context, ips []netip.Addr, port string) (n
 		nc, err := n.open(limited, "tcp", net.JoinHostPort(ip.String(), port))
 		cancel()
 		if err == nil {
+			if n.ends != nil {
+				nc = &endingConn{nc, n.ends}
+			}
 			return nc, ip, nil
 		}
 		if first == nil {
@@ -79,4 +88,31 @@ func (n *network) connect(ctx context.Context, ips []netip.Addr, port string) (n
 		}
 	}
 	return nil, netip.Addr{}, first
+}
+
+var errEnds = errors.New("no request sent: this crawler has not the right to any more")
+
+// ended reports whether the time of Options.Ends has come.
+func ended(ends func() time.Time) bool { return ends != nil && !time.Now().Before(ends()) }
+
+// An endingConn writes nothing after the time of Options.Ends, not even for a process that was stopped since it got the slot. What is left is the moment between the
+// check and the system call.
+type endingConn struct {
+	net.Conn
+	ends func() time.Time
+}
+
+func (c *endingConn) Write(p []byte) (int, error) {
+	if ended(c.ends) {
+		return 0, errEnds
+	}
+	return c.Conn.Write(p)
+}
+
+// SyscallConn is for what looks whether something can be read.
+func (c *endingConn) SyscallConn() (syscall.RawConn, error) {
+	if s, ok := c.Conn.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }

@@ -46,9 +46,9 @@ func (h *Harvester) Paused(origin string) bool {
 	return t.manners.paused.has != nil && t.manners.paused.has(origin)
 }
 
-// paused reports whether a site is paused. The lock is held.
+// paused reports whether a site is paused, or nothing may be sent any more. The lock is held.
 func (t *timetable) paused(s *site) bool {
-	return t.manners.paused.has != nil && t.manners.paused.has(s.origin)
+	return t.manners.paused.has != nil && t.manners.paused.has(s.origin) || ended(t.manners.ends)
 }
 
 // awaitPause waits until Pause is called, or ctx ends. It releases the lock, which is held, while it waits.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/publicsuffix"
 )
@@ -45,13 +46,13 @@ func (p Partition) Foreign(of string) int {
 	if p.Of < 2 {
 		return 0
 	}
-	h := fnv.New64a()
+	domain := ""
 	if u, err := url.Parse(of); err == nil {
-		io.WriteString(h, Domain(strings.ToLower(u.Hostname())))
+		domain = Domain(strings.ToLower(u.Hostname()))
 	}
-	owner, key, largest := 0, h.Sum64(), uint64(0)
+	owner, key, largest := 0, hash(domain), uint64(0)
 	for i := 1; i <= p.Of; i++ {
-		if w := mix(key ^ mix(uint64(i))); w >= largest {
+		if w := weight(key, uint64(i)); w >= largest {
 			owner, largest = i, w
 		}
 	}
@@ -60,6 +61,26 @@ func (p Partition) Foreign(of string) int {
 	}
 	return owner
 }
+
+// Owner returns which of some nodes crawls a partition. When a node comes or goes, no partition moves between two others.
+func Owner(number int, nodes []string) (owner string) {
+	largest := uint64(0)
+	for _, n := range nodes {
+		if w := weight(hash(n), uint64(number)); owner == "" || w > largest || w == largest && n < owner {
+			owner, largest = n, w
+		}
+	}
+	return owner
+}
+
+func hash(text string) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, text)
+	return h.Sum64()
+}
+
+// weight is that of rendezvous hashing: of some candidates the one with the largest is chosen.
+func weight(key, candidate uint64) uint64 { return mix(key ^ mix(candidate)) }
 
 // mix makes each bit of the result depend on all bits of x (the finalizer of SplitMix64).
 func mix(x uint64) uint64 {
@@ -78,4 +99,14 @@ func Domain(host string) string {
 		return d
 	}
 	return host
+}
+
+// A Share is one of several partitions of a crawl, for a crawler that gets it from others while they run, and gives it back.
+type Share struct {
+	Partition
+	Carrier
+
+	// Ends returns until when this crawler may send requests. It becomes later while the crawler has the partition. Another crawler may begin
+	// right after that time.
+	Ends func() time.Time
 }
