@@ -145,7 +145,7 @@ var theirs = map[string][]string{
 	"cel.dev/cel-go":                                  {"server/cel"},
 	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/internal/describe
 	"gonum.org/v1/gonum":                              {}, // the tests of internal/graph
-	"github.com/nats-io/nats.go":                      {"internal/jetlog"},
+	"github.com/nats-io/nats.go":                      {"internal/jetlog", "internal/cluster"},
 	"github.com/nats-io/nats-server/v2":               {}, // tests
 }
 

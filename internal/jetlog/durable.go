@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // pingJSZ is what a NATS server answers with how its JetStream is configured. Only the system account may ask it, and accounts
@@ -22,12 +23,20 @@ func (s *Stream) Durable(ctx context.Context) (known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	stream, err := s.open(ctx)
-	if err != nil {
-		return false, s.fail("open", err)
+	if err == nil {
+		known, err = Durable(ctx, s.nc, stream)
 	}
+	if err != nil {
+		err = s.fail("use", err)
+	}
+	return known, err
+}
+
+// Durable does the same for any stream.
+func Durable(ctx context.Context, nc *nats.Conn, stream jetstream.Stream) (known bool, err error) {
 	info, err := stream.Info(ctx)
 	if err != nil {
-		return false, s.fail("ask about", err)
+		return false, err
 	}
 	silent := map[string]bool{} // servers that have not answered
 	if c := info.Cluster; c != nil && c.Leader != "" {
@@ -36,16 +45,16 @@ func (s *Stream) Durable(ctx context.Context) (known bool, err error) {
 			silent[r.Name] = true
 		}
 	} else {
-		silent[s.nc.ConnectedServerName()] = true
+		silent[nc.ConnectedServerName()] = true
 	}
-	inbox := s.nc.NewRespInbox()
-	answers, err := s.nc.SubscribeSync(inbox)
+	inbox := nc.NewRespInbox()
+	answers, err := nc.SubscribeSync(inbox)
 	if err != nil {
-		return false, s.fail("ask the servers of", err)
+		return false, err
 	}
 	defer answers.Unsubscribe()
-	if err := s.nc.PublishRequest(pingJSZ, inbox, nil); err != nil {
-		return false, s.fail("ask the servers of", err)
+	if err := nc.PublishRequest(pingJSZ, inbox, nil); err != nil {
+		return false, err
 	}
 	late, stop := context.WithTimeout(ctx, hearing)
 	defer stop()
@@ -66,8 +75,8 @@ func (s *Stream) Durable(ctx context.Context) (known bool, err error) {
 			continue
 		}
 		if !says.Data.Config.SyncAlways {
-			return true, s.fail("use", fmt.Errorf("%w: server %s acknowledges changes up to two minutes before they are on its disk, so that a power failure may "+
-				"take back what crawlers were told; set sync_interval: always in the jetstream block of its configuration, and restart it", ErrUnsafe, says.Server.Name))
+			return true, fmt.Errorf("%w: server %s acknowledges changes up to two minutes before they are on its disk, so that a power failure may "+
+				"take back what crawlers were told; set sync_interval: always in the jetstream block of its configuration, and restart it", ErrUnsafe, says.Server.Name)
 		}
 		delete(silent, says.Server.Name)
 	}

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/pause"
+)
+
+// A bucket is what a crawl has in NATS.
+type bucket struct {
+	js     jetstream.JetStream
+	kv     jetstream.KeyValue
+	urls   jetstream.Stream
+	states jetstream.ObjectStore
+	id     string // of the crawl: another one, if NATS has lost it
+}
+
+// An entry is the value of a key.
+type entry struct {
+	value    []byte
+	revision uint64
+}
+
+// A record is the value of a partition's key.
+type record struct {
+	Process  string `json:"process,omitempty"` // that has the partition; empty: none
+	Snapshot string `json:"snapshot,omitempty"`
+	Age      uint64 `json:"age,omitempty"`      // of the snapshot: the revision with which the lease began under which it was made
+	Position uint64 `json:"position,omitempty"` // of the snapshot: the last message of URLs that it has
+}
+
+func parseRecord(value []byte) (r record) {
+	if json.Unmarshal(value, &r) != nil {
+		return record{}
+	}
+	return r
+}
+
+// Keys.
+const crawlKey = "crawl"
+
+func nodeKey(name string) string { return "node." + name }
+func partKey(number int) string  { return "partition." + strconv.Itoa(number) }
+func isNode(key string) bool     { return strings.HasPrefix(key, nodeKey("")) }
+
+var inKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// subject is that of the URLs for a partition.
+func (n *Node) subject(number int) string {
+	return fmt.Sprintf("parley-crawl-%s-urls.%d", n.Crawl, number)
+}
+
+// open opens or creates all of it, as soon as NATS answers. It returns nil if ctx ends.
+func (n *Node) open(ctx context.Context) (err error) {
+	if !inKey.MatchString(n.Crawl) || !inKey.MatchString(n.Name) {
+		return fmt.Errorf("crawl %q, node %q: want letters, digits, '-' and '_'", n.Crawl, n.Name)
+	}
+	if n.js, err = jetstream.New(n.Conn, jetstream.WithDefaultTimeout(n.wait())); err != nil {
+		return err
+	}
+	for trouble := ""; ; {
+		err = n.try(ctx)
+		switch {
+		case ctx.Err() != nil || err == nil:
+			return nil
+		case errors.Is(err, errDiffers) || errors.Is(err, jetlog.ErrUnsafe):
+			return fmt.Errorf("run node %s of crawl %s: %w", n.Name, n.Crawl, err)
+		case err.Error() != trouble:
+			trouble = err.Error()
+			n.Log.Warn("waiting for NATS", "err", err)
+		}
+		pause.For(ctx, again)
+	}
+}
+
+// wait is how long NATS may take to answer one request.
+func (n *Node) wait() time.Duration { return min(n.Lease/4, 2*time.Second) }
+
+var errDiffers = errors.New("it was begun otherwise")
+
+func (n *Node) try(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	name, replicas := "parley-crawl-"+n.Crawl, 1
+	if n.Conn.ConnectedClusterName() != "" {
+		replicas = 3
+	}
+	if n.kv, err = n.js.KeyValue(ctx, name); errors.Is(err, jetstream.ErrBucketNotFound) {
+		n.kv, err = n.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, Replicas: replicas, Storage: jetstream.FileStorage})
+	}
+	if err != nil {
+		return fmt.Errorf("open bucket %s: %w", name, err)
+	}
+	if n.urls, err = n.js.Stream(ctx, name+"-urls"); errors.Is(err, jetstream.ErrStreamNotFound) {
+		n.urls, err = n.js.CreateStream(ctx, jetstream.StreamConfig{Name: name + "-urls", Subjects: []string{name + "-urls.*"}, Replicas: replicas,
+			Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew})
+	}
+	if err != nil {
+		return fmt.Errorf("open stream %s-urls: %w", name, err)
+	}
+	if n.states, err = n.js.ObjectStore(ctx, name+"-states"); errors.Is(err, jetstream.ErrBucketNotFound) {
+		n.states, err = n.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: name + "-states", Replicas: replicas, Storage: jetstream.FileStorage})
+	}
+	if err != nil {
+		return fmt.Errorf("open objects %s-states: %w", name, err)
+	}
+	known, err := jetlog.Durable(ctx, n.Conn, n.urls)
+	if err != nil {
+		return err
+	} else if !known {
+		n.Log.Warn("whether NATS syncs every change to disk is not known, since this account may not ask: see docs/scale.md")
+	}
+	return n.agree(ctx)
+}
+
+// agree compares the settings of this node with those of the first one.
+func (n *Node) agree(ctx context.Context) error {
+	type settings struct {
+		ID         string        `json:"id"`
+		Partitions int           `json:"partitions"`
+		Lease      time.Duration `json:"lease"`
+	}
+	mine := settings{rand.Text(), n.Partitions, n.Lease}
+	b, err := json.Marshal(mine)
+	if err == nil {
+		_, err = n.kv.Create(ctx, crawlKey, b)
+	}
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		var e jetstream.KeyValueEntry
+		if e, err = n.kv.Get(ctx, crawlKey); err == nil {
+			err = json.Unmarshal(e.Value(), &mine)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case mine.Partitions != n.Partitions || mine.Lease != n.Lease:
+		return fmt.Errorf("%w: it has %d partitions and a lease of %v, not %d and %v: stop all its nodes and delete what NATS has of it, or give it another name",
+			errDiffers, mine.Partitions, mine.Lease, n.Partitions, n.Lease)
+	}
+	n.id = mine.ID
+	return nil
+}
+
+// read returns the present values of all keys.
+func (n *Node) read(ctx context.Context) (map[string]entry, error) {
+	w, err := n.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, err
+	}
+	defer w.Stop()
+	all := map[string]entry{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case e, ok := <-w.Updates():
+			switch {
+			case !ok:
+				return nil, errors.New("the list of keys has broken off")
+			case e == nil:
+				return all, nil
+			}
+			all[e.Key()] = entry{e.Value(), e.Revision()}
+		}
+	}
+}

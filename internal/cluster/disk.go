@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/pause"
+)
+
+// A disk is the directory of a partition, as a tenure has it.
+type disk struct {
+	age      uint64 // the revision with which the lease began
+	saving   sync.Mutex
+	saved    time.Time     // the mtime of state.db that the newest snapshot has
+	position atomic.Uint64 // as in the mark
+}
+
+// A mark is the file in the directory of a partition that says how old it is.
+type mark struct {
+	Crawl    string `json:"crawl"` // its id
+	Age      uint64 `json:"age"`
+	Position uint64 `json:"position"` // the last message of URLs that its state has
+}
+
+const (
+	markFile  = "cluster.json"
+	stateFile = "state.db"
+)
+
+func (t *tenure) dir() string   { return filepath.Join(t.n.Dir, fmt.Sprintf("partition-%03d", t.number)) }
+func (t *tenure) state() string { return filepath.Join(t.dir(), stateFile) }
+
+// stored writes the mark.
+func (t *tenure) stored(position uint64) error {
+	b, err := json.Marshal(mark{t.n.id, t.age, position})
+	if err == nil {
+		err = atomicfile.Write(filepath.Join(t.dir(), markFile), string(b)+"\n", 0o644)
+	}
+	return err
+}
+
+// prepare makes the directory of the partition, with the newest state that there is.
+func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
+	dir = t.dir()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	var is mark
+	b, err := os.ReadFile(filepath.Join(dir, markFile))
+	if _, missing := os.Stat(t.state()); err != nil || missing != nil || json.Unmarshal(b, &is) != nil || is.Crawl != t.n.id {
+		is = mark{}
+	}
+	t.mu.Lock()
+	rec := t.rec
+	t.mu.Unlock()
+	if rec.Snapshot != "" && is.Age < rec.Age {
+		err := t.fetch(ctx, rec.Snapshot)
+		switch {
+		case errors.Is(err, jetstream.ErrObjectNotFound):
+			t.n.Log.Error("the snapshot of a partition is lost: it begins with what is here", "partition", t.number, "err", err)
+		case err != nil:
+			return "", err
+		default:
+			is.Position = rec.Position
+			t.n.Log.Info("a partition begins with its snapshot", "partition", t.number)
+		}
+	}
+	err = retry(ctx, func() error {
+		info, err := t.n.urls.Info(ctx)
+		if err == nil && info.State.LastSeq < is.Position {
+			is.Position = 0 // the stream is another one
+		}
+		return err
+	})
+	if err == nil {
+		t.position.Store(is.Position)
+		err = t.stored(is.Position)
+	}
+	return dir, err
+}
+
+// fetch puts a snapshot in the place of the state. Without the witness of the events, which goes first, a new epoch of them begins: other nodes may
+// have told more than the snapshot has.
+func (t *tenure) fetch(ctx context.Context, name string) error {
+	if err := os.Remove(filepath.Join(t.dir(), "journal.db")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	temp := filepath.Join(t.dir(), ".snapshot.tmp")
+	defer os.Remove(temp)
+	var lost error
+	err := retry(ctx, func() error {
+		o, err := t.n.states.Get(ctx, name)
+		if errors.Is(err, jetstream.ErrObjectNotFound) {
+			lost = err
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("fetch snapshot %s: %w", name, err)
+		}
+		defer o.Close()
+		plain, err := coding.NewReader(o)
+		if err != nil {
+			return fmt.Errorf("fetch snapshot %s: %w", name, err)
+		}
+		defer plain.Close()
+		f, err := os.Create(temp)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, plain)
+		if err == nil {
+			_, err = io.Copy(io.Discard, o) // which checks the digest at its end
+		}
+		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("fetch snapshot %s: %w", name, err)
+		}
+		return atomicfile.Replace(temp, t.state())
+	})
+	return cmp.Or(err, lost)
+}
+
+// Save stores snapshots, if the state has changed, until ctx ends. Backup writes the state as it is.
+func (p *Part) Save(ctx context.Context, backup func(io.Writer) error) {
+	for pause.For(ctx, p.n.Snapshots) {
+		if err := p.save(ctx, backup); err != nil && ctx.Err() == nil {
+			p.n.Log.Warn("a snapshot of a partition could not be stored", "partition", p.number, "err", err)
+		}
+	}
+}
+
+// save stores a snapshot if the state has changed; backup is nil if nobody has it open. The snapshot counts, and an earlier one does not any more, once the record names it: only
+// the node that has the lease can do that.
+func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
+	t.saving.Lock()
+	defer t.saving.Unlock()
+	st, err := os.Stat(t.state())
+	if err != nil || st.ModTime().Equal(t.saved) {
+		return err
+	}
+	select {
+	case t.n.copying <- struct{}{}: // few at a time
+		defer func() { <-t.n.copying }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	position := t.position.Load() // before the copy begins
+	temp := filepath.Join(t.dir(), ".snapshot.zst.tmp")
+	defer os.Remove(temp)
+	if err := pack(temp, t.state(), backup); err != nil {
+		return err
+	}
+	f, err := os.Open(temp)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	name := fmt.Sprintf("%d.%s", t.number, rand.Text())
+	if _, err := t.n.states.Put(ctx, jetstream.ObjectMeta{Name: name}, f); err != nil {
+		return fmt.Errorf("store snapshot: %w", err)
+	}
+	err = t.write(ctx, func(r *record) { r.Snapshot, r.Age, r.Position = name, t.age, position })
+	if err != nil {
+		return err // the next snapshot removes what was stored
+	}
+	t.saved = st.ModTime()
+	if position > 0 {
+		err = t.n.urls.Purge(ctx, jetstream.WithPurgeSubject(t.n.subject(t.number)), jetstream.WithPurgeSequence(position+1))
+	}
+	return errors.Join(err, t.sweep(ctx, name))
+}
+
+// sweep removes the other snapshots of the partition.
+func (t *tenure) sweep(ctx context.Context, but string) error {
+	list, err := t.n.states.List(ctx)
+	for _, o := range list {
+		if err == nil && o.Name != but && strings.HasPrefix(o.Name, fmt.Sprint(t.number, ".")) {
+			err = t.n.states.Delete(ctx, o.Name)
+		}
+	}
+	return err
+}
+
+// pack writes a compressed copy of the state.
+func pack(to, state string, backup func(io.Writer) error) error {
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	z := coding.NewZstd(f)
+	if backup == nil {
+		backup = func(w io.Writer) error {
+			s, err := os.Open(state)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			_, err = io.Copy(w, s)
+			return err
+		}
+	}
+	if err = errors.Join(backup(z), z.Close(), f.Close()); err != nil {
+		return fmt.Errorf("copy %s: %w", state, err)
+	}
+	return nil
+}

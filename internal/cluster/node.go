@@ -1,0 +1,249 @@
+// Package cluster divides a crawl among machines that come and go, by NATS JetStream (V29). The crawl has partitions, each a collection and an engine
+// of its own, and each node runs those that it has at the moment.
+//
+// For a crawl there are in NATS:
+//
+//	parley-crawl-NAME          key-value: the nodes, and for each partition who has it and its newest snapshot
+//	parley-crawl-NAME-urls     stream: the URLs that partitions have found for others, a subject for each receiver
+//	parley-crawl-NAME-states   objects: the snapshots, which are copies of state.db
+//
+// # The right to ask
+//
+// Of the nodes that live, rendezvous hashing says which one should have a partition. Which one has it, is a record of NATS with a revision: a lease. The node
+// that has it renews it, each time naming the revision that it knows. It may send requests until the lease time has passed since it sent the last
+// renewal that succeeded, by its own monotonic clock. Another node may take the partition when it has seen no new revision for the lease time and a margin, by its
+// own monotonic clock, and only if NATS then still has that revision. So the right of one node has ended when that of the next one begins. No node compares its
+// time with that of another, and NATS lets nothing expire.
+//
+// A node that runs but does not reach NATS stops its engines when their right ends. While no node reaches NATS, none takes anything from another: see rounds.
+//
+// # What a node has on its disk
+//
+// A directory of a partition is as old as the last lease under which it was used, and so is a snapshot: the revision with which a lease began is its age. A node that takes a
+// partition goes on with its own directory, unless the snapshot is younger. A state that comes from a snapshot begins a new epoch of events, and its
+// bodies are not there: pages are fetched as if they had none.
+//
+// URLs for a partition stay in the stream until a snapshot has them, so that a state that is older than its directory was gets them once more.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/internal/engine/partition"
+	"github.com/parleyweb/parley/internal/pause"
+)
+
+// A Node runs partitions of a crawl. Its fields must not change while it runs.
+type Node struct {
+	Conn       *nats.Conn
+	Crawl      string        // its name: letters, digits, '-' and '_'
+	Name       string        // of the node, the same whenever it runs; letters, digits, '-' and '_'. Empty: one that is stored in Dir
+	Dir        string        // has a directory for each partition
+	Partitions int           // the same for all nodes
+	Lease      time.Duration // a partition whose node is silent is taken by another one after this time. The same for all nodes
+	Snapshots  time.Duration // between two snapshots of a partition that changes
+	Log        *slog.Logger
+
+	// Engine runs a partition until ctx ends: because the node does, another node shall have the partition, or Part.Ends has come. When it returns, state.db in
+	// Part.Dir is closed. An error ends the node.
+	Engine func(ctx context.Context, p *Part) error
+
+	bucket
+	process string // this run of the node: whoever has a lease has this name
+	copying chan struct{}
+	rounds
+}
+
+// Part is a partition that a node has.
+type Part struct {
+	partition.Partition
+	Dir string
+	*tenure
+}
+
+// rounds are what a node has seen of the others.
+type rounds struct {
+	last time.Time            // when NATS was last read
+	seen map[string]*sighting // by key
+}
+
+// A sighting is the newest value of a key, and since when it is known, on the monotonic clock.
+type sighting struct {
+	entry
+	since time.Time
+}
+
+// margin is how much longer than the lease time another node waits, should one clock be faster.
+func (n *Node) margin() time.Duration { return min(n.Lease/8, 2*time.Second) }
+
+// silent reports whether a key was not renewed for so long that its writer has stopped.
+func (n *Node) silent(s *sighting) bool { return time.Since(s.since) > n.Lease+n.margin() }
+
+// Run takes and runs partitions until ctx ends, gives them back, and returns nil. An error means that it cannot run, or an engine.
+func (n *Node) Run(ctx context.Context) error {
+	if err := n.name(); err != nil {
+		return fmt.Errorf("run node in %s: %w", n.Dir, err)
+	}
+	if err := n.open(ctx); err != nil {
+		return err
+	}
+	n.copying, n.rounds = make(chan struct{}, 2), rounds{seen: map[string]*sighting{}}
+	held, ended := map[int]*tenure{}, make(chan *tenure)
+	var failed error
+	every := min(n.Lease/8, time.Second)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for ctx.Err() == nil && failed == nil {
+		select {
+		case <-ctx.Done():
+		case t := <-ended:
+			failed = t.err
+			delete(held, t.number)
+		case <-next.C:
+			if err := n.round(ctx); err == nil {
+				n.assign(ctx, held, ended)
+			} else if ctx.Err() == nil {
+				n.Log.Warn("NATS does not answer: partitions stop when their lease ends", "err", err)
+				if len(held) == 0 { // NATS may have lost all that it had
+					failed = n.open(ctx)
+				}
+			}
+			next.Reset(every)
+		}
+	}
+	for _, t := range held {
+		t.stop()
+	}
+	for range held {
+		t := <-ended
+		failed = cmp.Or(failed, t.err)
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	n.kv.Delete(end, nodeKey(n.Name)) // else the others wait for the lease time
+	return failed
+}
+
+// name gives the node its name.
+func (n *Node) name() error {
+	file := filepath.Join(n.Dir, "node.txt")
+	b, err := os.ReadFile(file)
+	switch name := strings.TrimSpace(string(b)); {
+	case n.Name != "":
+	case err == nil && inKey.MatchString(name):
+		n.Name = name
+	default:
+		host, _ := os.Hostname()
+		n.Name = regexp.MustCompile(`[^A-Za-z0-9-]`).ReplaceAllString(host, "-") + "-" + rand.Text()[:10]
+		if err = os.MkdirAll(n.Dir, 0o755); err == nil {
+			err = atomicfile.Write(file, n.Name+"\n", 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	n.process = n.Name + " " + rand.Text()
+	return nil
+}
+
+// round tells the others that this node lives, and reads what they have told. After a time without NATS, everything counts as just seen: whoever was silent then
+// could not have been heard.
+func (n *Node) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, n.Lease/4)
+	defer cancel()
+	_, err := n.kv.PutString(ctx, nodeKey(n.Name), n.process)
+	var there map[string]entry
+	if err == nil {
+		there, err = n.read(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if now.Sub(n.last) > n.Lease/2 {
+		for _, s := range n.seen {
+			s.since = now
+		}
+	}
+	n.last = now
+	for key, e := range there {
+		if s := n.seen[key]; s == nil || e.revision > s.revision { // else a server that is behind has answered
+			n.seen[key] = &sighting{e, now}
+		}
+	}
+	for key, s := range n.seen {
+		if _, is := there[key]; !is {
+			delete(n.seen, key)
+		} else if isNode(key) && now.Sub(s.since) > 10*n.Lease {
+			n.kv.Delete(ctx, key, jetstream.LastRevision(s.revision))
+		}
+	}
+	return nil
+}
+
+// assign takes the partitions that this node should have, and hands over those that another one should.
+func (n *Node) assign(ctx context.Context, held map[int]*tenure, ended chan<- *tenure) {
+	nodes := []string{n.Name}
+	for key, s := range n.seen {
+		if name, is := strings.CutPrefix(key, nodeKey("")); is && name != n.Name && !n.silent(s) {
+			nodes = append(nodes, name)
+		}
+	}
+	for number := 1; number <= n.Partitions && ctx.Err() == nil; number++ {
+		t, owner := held[number], partition.Owner(number, nodes)
+		if t != nil {
+			if owner != n.Name {
+				t.stop()
+			}
+			continue
+		}
+		s := n.seen[partKey(number)]
+		if s == nil {
+			s = new(sighting)
+		}
+		rec := parseRecord(s.value)
+		if owner != n.Name || rec.Process != "" && rec.Process != n.process && !n.silent(s) {
+			continue
+		}
+		t = &tenure{n: n, number: number, revision: s.revision, rec: rec}
+		if err := t.take(ctx); err != nil {
+			n.Log.Info("a partition is not taken", "partition", number, "err", err)
+			continue
+		}
+		held[number] = t
+		running := t.start(context.WithoutCancel(ctx))
+		go func() { running(); ended <- t }()
+	}
+}
+
+var errEnded = errors.New("the engine has ended by itself")
+
+// patience is how long what takes several requests to NATS may take, and again the time between one that failed and the next.
+const (
+	patience = 5 * time.Second
+	again    = 250 * time.Millisecond
+)
+
+// retry tries something until it succeeds, or ctx ends.
+func retry(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if err == nil || !pause.For(ctx, again) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/parleyweb/parley/internal/engine/partition"
+)
+
+// mostMessage is the length of a message: servers take 1 MiB if they are not told otherwise.
+const mostMessage = 512 << 10
+
+var _ partition.Carrier = (*Part)(nil)
+
+// Send implements partition.Carrier. A batch that is sent again within two minutes is stored once.
+func (p *Part) Send(finds []partition.Find) error {
+	for to, text := range partition.Pack(finds, mostMessage) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		_, err := p.n.js.Publish(ctx, p.n.subject(to), text, jetstream.WithMsgID(fmt.Sprintf("%d %x", to, sha256.Sum256(text))))
+		cancel()
+		if err != nil {
+			return fmt.Errorf("send URLs to partition %d: %w", to, err)
+		}
+	}
+	return nil
+}
+
+// Receive implements partition.Carrier. What has come stays in the stream until a snapshot has it: the mark in the directory says what the state has.
+func (p *Part) Receive(ctx context.Context, store func([]partition.Find, error) error) error {
+	for {
+		m, err := p.n.urls.GetMsg(ctx, p.position.Load()+1, jetstream.WithGetMsgSubject(p.n.subject(p.number)))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read URLs for partition %d: %w", p.number, err)
+		}
+		finds, damaged := partition.Unpack(bytes.NewReader(m.Data))
+		if err := store(finds, damaged); err != nil {
+			return err
+		}
+		if err := p.stored(m.Sequence); err != nil {
+			return err
+		}
+		p.position.Store(m.Sequence)
+	}
+}
