@@ -148,7 +148,10 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 	t.saving.Lock()
 	defer t.saving.Unlock()
 	st, err := os.Stat(t.state())
-	if err != nil || st.ModTime().Equal(t.saved) {
+	switch {
+	case errors.Is(err, os.ErrNotExist): // nothing was stored yet
+		return nil
+	case err != nil || st.ModTime().Equal(t.saved):
 		return err
 	}
 	select {

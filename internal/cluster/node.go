@@ -132,9 +132,11 @@ func (n *Node) Run(ctx context.Context) error {
 		t := <-ended
 		failed = cmp.Or(failed, t.err)
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	n.kv.Delete(end, nodeKey(n.Name)) // else the others wait for the lease time
+	if n.kv != nil {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		n.kv.Delete(end, nodeKey(n.Name)) // else the others wait for the lease time
+	}
 	return failed
 }
 

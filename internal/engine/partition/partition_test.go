@@ -42,6 +42,32 @@ func TestPartitionsAreBalanced(t *testing.T) {
 	}
 }
 
+// Nodes have about equally many partitions. When there is one more, it takes its share from all others, and nothing else moves.
+func TestOwnersAreBalanced(t *testing.T) {
+	const partitions = 1024
+	var nodes []string
+	for n := 1; n <= 12; n++ {
+		nodes = append(nodes, fmt.Sprint("host-", n))
+		count, moved := map[string]int{}, 0
+		for i := 1; i <= partitions; i++ {
+			was, is := partition.Owner(i, nodes[:n-1]), partition.Owner(i, nodes)
+			if count[is]++; was != is {
+				if moved++; is != nodes[n-1] {
+					t.Fatalf("partition %d moves from %q to %q of %d", i, was, is, n)
+				}
+			}
+		}
+		for _, name := range nodes {
+			if got, want := count[name], partitions/n; got < want/2 || got > want*3/2 {
+				t.Errorf("%s of %d has %d partitions", name, n, got)
+			}
+		}
+		if most := partitions * (10 + n) / (10 * n); moved > most {
+			t.Errorf("with one more, %d partitions move to %d nodes", moved, n)
+		}
+	}
+}
+
 // All hosts, ports and schemes of a domain are in one partition. What it is, is fixed: crawlers of different versions must agree.
 func TestDomainsAreNotDivided(t *testing.T) {
 	for _, urls := range [][]string{

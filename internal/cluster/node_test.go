@@ -1,0 +1,166 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/parleyweb/parley/internal/cluster"
+	"github.com/parleyweb/parley/internal/engine/partition"
+	"github.com/parleyweb/parley/internal/must"
+)
+
+// A table is which node runs which partition, and how often each was begun.
+type table struct {
+	mu    sync.Mutex // guards the rest
+	of    map[int]string
+	begun map[int]int
+}
+
+// engine is an engine that does nothing.
+func (b *table) engine(name string) func(context.Context, *cluster.Part) error {
+	return func(ctx context.Context, p *cluster.Part) error {
+		b.mu.Lock()
+		if other := b.of[p.Number]; other != "" {
+			return fmt.Errorf("partition %d is run by %s", p.Number, other)
+		}
+		b.of[p.Number] = name
+		b.begun[p.Number]++
+		b.mu.Unlock()
+		<-ctx.Done()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.of, p.Number)
+		return nil
+	}
+}
+
+func (b *table) snapshot() (of map[int]string, begun int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of = map[int]string{}
+	for p, n := range b.of {
+		of[p] = n
+		begun += b.begun[p]
+	}
+	return of, begun
+}
+
+// When a node comes or goes, its share of the partitions moves, and no other: not more than one in n, and a tenth. An engine whose partition does
+// not move is not stopped. Nodes with other settings are refused.
+func TestOnlyAShareMoves(t *testing.T) {
+	t.Parallel()
+	const partitions, nodes = 64, 4
+	r, b := newRig(t, 1), &table{of: map[int]string{}, begun: map[int]int{}}
+	var names []string
+	add := func() *running {
+		name := fmt.Sprint("node", len(names))
+		names = append(names, name)
+		return r.run(&cluster.Node{Name: name, Partitions: partitions, Lease: 3 * time.Second, Snapshots: time.Hour, Engine: b.engine(name)})
+	}
+	// settled waits until each partition is run by the node that should have it.
+	settled := func() (of map[int]string, begun int) {
+		t.Helper()
+		r.eventually(fmt.Sprintf("%v run all partitions", names), func() bool {
+			of, begun = b.snapshot()
+			for p := 1; p <= partitions; p++ {
+				if of[p] != partition.Owner(p, names) {
+					return false
+				}
+			}
+			return true
+		})
+		return of, begun
+	}
+	for range nodes {
+		add()
+	}
+	before, begun := settled()
+	moved := func(what string) {
+		t.Helper()
+		after, now := settled()
+		n := 0
+		for p, was := range before {
+			if after[p] != was {
+				n++
+			}
+		}
+		if most := partitions * (10 + nodes + 1) / (10 * (nodes + 1)); n == 0 || n > most || now-begun != n {
+			t.Errorf("when a node %s, %d of %d partitions move, at most %d should; %d engines are begun", what, n, partitions, most, now-begun)
+		}
+		before, begun = after, now
+	}
+	last := add()
+	moved("comes")
+	last.stop()
+	names = names[:nodes]
+	moved("goes")
+	last = add()
+	moved("comes again")
+	last.abandon()
+	names = names[:nodes]
+	moved("is lost")
+
+	last.Partitions = 8
+	last.Conn = must.Get(nats.Connect(r.urls[0]))
+	defer last.Conn.Close()
+	if err := last.Node.Run(t.Context()); err == nil {
+		t.Error("a node with another number of partitions runs")
+	}
+}
+
+// A node whose renewals hang asks nothing after its right has ended, though its engine does not stop, and the next one asks nothing before.
+func TestANodeThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	var mu sync.Mutex // guards the rest
+	asked := map[string][2]time.Time{}
+	ended := map[string]bool{}
+	engine := func(name string) func(context.Context, *cluster.Part) error {
+		return func(ctx context.Context, p *cluster.Part) error {
+			for {
+				mu.Lock()
+				now := time.Now()
+				if right := now.Before(p.Ends()); right {
+					span := asked[name]
+					if span[0].IsZero() {
+						span[0] = now
+					}
+					span[1] = now
+					asked[name] = span
+				} else if ctx.Err() != nil {
+					ended[name] = true
+					mu.Unlock()
+					return nil
+				}
+				if name == "second" && ctx.Err() != nil {
+					mu.Unlock()
+					return nil
+				}
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	cable := &wire{make(chan struct{})}
+	node := func(name string) *cluster.Node {
+		return &cluster.Node{Name: name, Partitions: 1, Lease: 2 * time.Second, Snapshots: time.Hour, Engine: engine(name)}
+	}
+	first := r.run(node("first"), nats.SetCustomDialer(cable))
+	has := func(name string) func() bool {
+		return func() bool { mu.Lock(); defer mu.Unlock(); return !asked[name][0].IsZero() }
+	}
+	r.eventually("the first node asks", has("first"))
+	second := r.run(node("second"))
+	close(cable.cut)
+	r.eventually("the second node asks", has("second"))
+	second.stop()
+	first.stop()
+	if a, b := asked["first"], asked["second"]; !a[1].Before(b[0]) || !ended["first"] {
+		t.Errorf("the first node asked until %v, the second from %v on; the first was stopped: %v", a[1], b[0], ended["first"])
+	}
+}
