@@ -94,6 +94,11 @@ func crawlCommand(name, summary, help string, once bool) *command.Command {
 				}
 				o.Start = append(o.Start, more...)
 			}
+			if err := l.cluster.check(env.Flags, &o); err != nil {
+				return err
+			} else if l.cluster.servers != "" {
+				return l.cluster.run(ctx, env, &o)
+			}
 			c, err := o.Open(ctx)
 			if errors.Is(err, collection.ErrHeld) {
 				return fmt.Errorf("%w: to fetch a page in the running crawler, use \"crawler add URL --into %s\"", err, o.Collection.Into)

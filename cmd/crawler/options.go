@@ -31,14 +31,17 @@ func common() (names []string) {
 	return names
 }
 
-// listeners are the addresses at which a crawl accepts requests.
-type listeners struct{ indexnow, admin, adminToken string }
+// listeners are the addresses at which a crawl accepts requests, and with whom it is shared.
+type listeners struct {
+	indexnow, admin, adminToken string
+	cluster                     clusterCrawl
+}
 
 // crawlFlags returns the options of "crawler crawl" and "crawler run", which "crawler config" explains.
 func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 	bind, col, scope, order := command.Bind, &o.Collection, &o.Scope, &o.Order
 	revisits, fetch, sources, retries := &o.Revisits, &o.Fetch, &o.Sources, &o.Retries
-	return []command.Flag{
+	return append(l.cluster.flags(),
 		bind("into", &col.Into, "store the collection in `DIR`"),
 		bind("contact", &fetch.Contact, "`MAIL or URL` at which people reach you, sent with every request; required unless all sites are on this machine"),
 		bind("agent", &fetch.Agent, "the crawler's `NAME/VERSION` for User-Agent; NAME is matched in robots.txt"),
@@ -77,7 +80,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 
 		bind("strategy", &order.Strategy, "`ORDER` of the crawl: "+frontier.Names()),
 		bind("policy", &revisits.Policy, "`POLICY` of revisits: priced; uniform, all pages equally often; proportional, as often as each is expected to change; thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror"),
-		bind("budget", &revisits.Budget, "make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page; for every --policy but thesis"),
+		bind("budget", &revisits.Budget, "make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page; for every --policy but thesis; in a --cluster each partition has an equal share"),
 		bind("frugal", &revisits.Frugal, "count fetches of announced changes against the --budget too, and delay those that are not worth their price (default: fetch them at once, beside the budget)"),
 		bind("told-budget", &revisits.ToldBudget, "without --frugal: spend at most `X` times the --budget on announced changes, in addition to it; if there are more, fetch the most valuable ones (-1: no limit)"),
 		bind("outdated", &revisits.Outdated, "priced: poll a site's manifest when the probability `P` is reached that its pages are outdated, such as 0.1 for their mean; any=P: that at least one is; fastest=P: that the one is which changes most often (without it: the price decides)"),
@@ -144,8 +147,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("stop-value", &revisits.StopValue, "thesis: do not fetch unannounced pages whose profit is less than `X`, between 0 and 1 (0: no limit)"),
 		bind("stop-pages", &o.Stop.Pages, "stop after `N` pages"),
 		bind("stop-bytes", &o.Stop.Bytes, "stop after `SIZE` of response bodies"),
-		bind("stop-after", &o.Stop.After, "stop after `TIME`"),
-	}
+		bind("stop-after", &o.Stop.After, "stop after `TIME`"))
 }
 
 func caFlag(file *string) command.Flag {

@@ -28,7 +28,8 @@ func status() *command.Command {
 		Usage:   "DIR [options]",
 		Help: `
 DIR is the directory of the collection of "crawler crawl" or "crawler run", or of
-the copy of "crawler follow". The command asks a running crawler, or else reads
+the copy of "crawler follow". With --cluster it has a collection for each
+partition, such as DIR/partition-003. The command asks a running crawler, or else reads
 the state.
 
     crawler status crawl/`,
@@ -40,6 +41,9 @@ the state.
 		},
 		Run: func(ctx context.Context, env *command.Env) error {
 			in := cmp.Or(state, collectionIn(dir))
+			if list := partitionsIn(dir); len(list) > 0 {
+				return clusterStatus(ctx, env, list)
+			}
 			if _, err := os.Stat(statePath(in)); errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%s has neither a collection nor a copy: \"crawler crawl\" and \"crawler follow\" with --into %s make one", dir, dir)
 			}

@@ -142,7 +142,10 @@ func (t *tenure) run(ctx, engine context.Context) error {
 	var err error
 	if unprepared == nil && engine.Err() == nil {
 		err = t.n.Engine(engine, &Part{Partition: partition.Partition{Number: t.number, Of: t.n.Partitions}, Dir: dir, tenure: t})
-		if err == nil && engine.Err() == nil {
+		switch {
+		case engine.Err() != nil && errors.Is(err, context.Canceled):
+			err = nil
+		case engine.Err() == nil && err == nil:
 			err = errEnded
 		}
 	} else if engine.Err() == nil {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/cluster"
+	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/partition"
+	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/internal/jetlog"
+)
+
+// A clusterCrawl is the options of a crawl that several machines share by NATS.
+type clusterCrawl struct {
+	servers, creds, name string
+	partitions           int
+	lease                time.Duration
+}
+
+func (c *clusterCrawl) flags() []command.Flag {
+	bind := command.Bind
+	c.name, c.partitions, c.lease = "crawl", 16, 30*time.Second
+	return []command.Flag{
+		bind("cluster", &c.servers, "share the crawl with other machines through NATS JetStream at `URLS`, separated by commas, such as nats://a:4222,nats://b:4222: each gives \"crawler run\" with the same options, and has the partitions that fall to it; see docs/scale.md"),
+		bind("cluster-creds", &c.creds, "connect to NATS with the credentials in `FILE`, instead of a user and password, or a token, in the URLs of --cluster"),
+		bind("cluster-name", &c.name, "`NAME` of the crawl, if several crawls share an account of NATS"),
+		bind("partitions", &c.partitions, "divide the crawl of a --cluster into `N` partitions, for good: several for each machine that may ever take part"),
+		bind("lease", &c.lease, "in a --cluster, another machine takes the partitions of one that has been silent for `TIME`"),
+	}
+}
+
+// check reports what is wrong with the options.
+func (c *clusterCrawl) check(set *flag.FlagSet, o *crawl.Options) (err error) {
+	alone := map[string]bool{"partition": true, "exchange": true, "admin": true, "admin-token": true, "indexnow-listen": true, "batches": true,
+		"stop-pages": true, "stop-bytes": true, "stop-after": true, "again": true}
+	of := map[string]bool{"cluster-creds": true, "cluster-name": true, "partitions": true, "lease": true}
+	set.Visit(func(f *flag.Flag) {
+		switch {
+		case c.servers == "" && of[f.Name]:
+			err = command.Misusef("--%s needs --cluster: the URLs of NATS", f.Name)
+		case c.servers != "" && alone[f.Name]:
+			err = command.Misusef("--%s and --cluster exclude each other", f.Name)
+		}
+	})
+	switch {
+	case err != nil || c.servers == "":
+		return err
+	case o.Once:
+		return command.Misusef("--cluster is for \"crawler run\": the crawl of several machines does not end by itself")
+	case o.Collection.Store != "warc" && o.Collection.Store != "none":
+		return command.Misusef("--store %s: with --cluster want warc or none", o.Collection.Store)
+	case c.partitions < 1 || c.partitions > partition.Most:
+		return command.Misusef("--partitions %d: want 1 to %d", c.partitions, partition.Most)
+	case c.lease < 2*time.Second || c.lease > time.Hour:
+		return command.Misusef("--lease %v: want 2 s to an hour", c.lease)
+	}
+	return nil
+}
+
+// run crawls the partitions that this machine has, until ctx ends.
+func (c *clusterCrawl) run(ctx context.Context, env *command.Env, o *crawl.Options) error {
+	nc, err := jetlog.Connect(c.servers, c.creds)
+	if err != nil {
+		return fmt.Errorf("--cluster: connect to NATS: %w", err)
+	}
+	defer nc.Close()
+	n := &cluster.Node{Conn: nc, Crawl: c.name, Dir: o.Collection.Into, Partitions: c.partitions, Lease: c.lease, Snapshots: 10 * time.Minute, Log: env.Log}
+	n.Engine = func(ctx context.Context, p *cluster.Part) error { return crawlPart(ctx, *o, p) }
+	return n.Run(ctx)
+}
+
+// crawlPart crawls a partition until ctx ends.
+func crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
+	o.Collection.Into, o.Log = p.Dir, o.Log.With("partition", p.Number)
+	o.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends}
+	c, err := o.Open(ctx)
+	if err != nil {
+		return misuse(err)
+	}
+	var beside sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	beside.Go(func() {
+		d := &localAPI{col: c.Collection, crawler: c, log: o.Log}
+		if err := holder.Serve(ctx, statePath(p.Dir), d.handler(), o.Log); err != nil && ctx.Err() == nil {
+			o.Log.Warn("commands such as \"crawler status\" do not work for this partition", "err", err)
+		}
+	})
+	beside.Go(func() { p.Save(ctx, func(w io.Writer) error { return collection.Backup(c.Collection, w) }) })
+	err = c.Run(ctx)
+	cancel()
+	beside.Wait()
+	return errors.Join(err, c.Collection.Close())
+}
+
+// partitionsIn returns the directories of the partitions that a machine of a cluster has, or has had.
+func partitionsIn(dir string) []string {
+	list, _ := filepath.Glob(filepath.Join(dir, "partition-*", filepath.Base(statePath(""))))
+	for i, state := range list {
+		list[i] = filepath.Dir(state)
+	}
+	return list
+}
+
+// clusterStatus prints a line for each of them.
+func clusterStatus(ctx context.Context, env *command.Env, dirs []string) error {
+	for _, dir := range dirs {
+		var s summary
+		if err := askJSON(ctx, dir, "GET", "/status", nil, &s, env.Log); err != nil {
+			return err
+		}
+		state := "not running here"
+		if s.Running {
+			state = fmt.Sprintf("running, %d sites in flight", s.InFlight)
+		}
+		fmt.Fprintf(env.Stdout, "%s  %d known, %d stored, %d gone, %d due now, %d sites; %s\n", filepath.Base(dir), s.Known, s.Held, s.Gone, s.Ready, s.Of, state)
+	}
+	return nil
+}
