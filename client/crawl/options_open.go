@@ -134,10 +134,9 @@ func (o *Options) crawler() (*Crawler, error) {
 		err = cmp.Or(err, wrong("%v", differ))
 	}
 	err = cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
-	switch h.Options.Partition = s.Seeder.Rules.Partition; {
-	case o.Share != nil:
-		s.Exchange, s.Shared, h.Options.Ends = o.Share, true, o.Share.Ends
-	case o.Scope.Exchange != "":
+	if h.Options.Partition = s.Seeder.Rules.Partition; o.Scope.Share != nil {
+		s.Exchange, h.Options.Ends = o.Scope.Share, o.Scope.Share.Ends
+	} else if o.Scope.Exchange != "" {
 		s.Exchange = &partition.Exchange{Dir: o.Scope.Exchange, Partition: h.Options.Partition}
 	}
 	return c, err
@@ -196,8 +195,8 @@ func (o *Options) rules(r *seed.Rules) error {
 	if r.Partition, err = partition.Parse(s.Partition); err != nil {
 		return wrong("%s: %v", field("Partition"), err)
 	}
-	if o.Share != nil {
-		r.Partition = o.Share.Partition
+	if o.Scope.Share != nil {
+		r.Partition = o.Scope.Share.Partition
 	} else if (r.Partition.Of > 0) != (s.Exchange != "") || r.Partition.Of > 0 && len(s.Domain) == 0 {
 		return wrong("%s, %s, a directory, and %s, the hosts of the whole crawl, go together: the latter two are the same for all crawlers", field("Partition"), field("Exchange"), field("Domain"))
 	}
@@ -329,8 +328,8 @@ func (o *Options) budget() (*budget.Options, error) {
 	b := &budget.Options{Policy: p, Outdated: outdated, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
 	if each {
 		b.PerDay, b.PerPage = 0, n
-	} else if o.Share != nil {
-		b.PerDay /= float64(o.Share.Of)
+	} else if o.Scope.Share != nil {
+		b.PerDay /= float64(o.Scope.Share.Of)
 	}
 	return b, err
 }

@@ -103,8 +103,8 @@ func newExchanger(c *setup, work *work, in *inbox, count *counters) *exchange.Ex
 		Admit: func(url string, depth int) collection.Find {
 			return stored(c.Seeder.Admit(seed.Ref{URL: url, Depth: depth}), depth, collection.ByLink)
 		},
-		Submit: func(ctx context.Context, visits []collection.Visit, finds []collection.Find) error {
-			return in.submit(ctx, result{visits: visits, finds: finds})
+		Submit: func(ctx context.Context, v []collection.Visit, f []collection.Find) error {
+			return in.submit(ctx, result{visits: v, finds: f})
 		},
 		Busy: func(n int) { work.add(n); work.rouse() }, Sent: &count.Sent, Taken: &count.Taken}
 }

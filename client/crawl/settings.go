@@ -121,7 +121,6 @@ type settings struct {
 	Subscribers map[string]float64
 
 	Exchange partition.Carrier // of URLs, between the crawlers of all partitions; nil where there is one
-	Shared   bool              // all have the same start pages: see Options.Share
 
 	PagerankJump float64 // zero means 0.15
 	RankEvery    int     // pages fetched between two computations of Pagerank; zero means an hour

@@ -22,8 +22,8 @@ func (r *sources) begin() error {
 	var x result
 	for _, u := range r.c.Start {
 		v := r.c.Seeder.Admit(seed.Ref{URL: u, Kind: seed.Person})
-		if r.c.Shared && v.Partition > 0 { // whoever has it begins with it
-			continue
+		if v.Partition > 0 && r.c.Harvester.Options.Ends != nil {
+			continue // whoever has its partition has the same start pages
 		}
 		if v.URL == "" {
 			r.c.Log.Warn("start page is not admitted", "url", u, "rule", v.Rule)
@@ -37,12 +37,10 @@ func (r *sources) begin() error {
 			x.finds = append(x.finds, find(v, 0, collection.ByPerson))
 		}
 	}
-	if len(x.finds) > 0 {
-		if err := r.in.submit(r.work.ctx, x); err != nil {
-			return err
-		}
+	if len(x.finds) == 0 {
+		return nil
 	}
-	return nil
+	return r.in.submit(r.work.ctx, x)
 }
 
 // pollAtOnce makes manifests due at once, since a crawl with Once depends on them: those that have listed pages

@@ -58,10 +58,11 @@ func (c *clusterCrawl) check(set *flag.FlagSet, o *crawl.Options) (err error) {
 		return command.Misusef("--cluster is for \"crawler run\": the crawl of several machines does not end by itself")
 	case o.Collection.Store != "warc" && o.Collection.Store != "none":
 		return command.Misusef("--store %s: with --cluster want warc or none", o.Collection.Store)
-	case c.partitions < 1 || c.partitions > partition.Most:
-		return command.Misusef("--partitions %d: want 1 to %d", c.partitions, partition.Most)
 	case c.lease < 2*time.Second || c.lease > time.Hour:
 		return command.Misusef("--lease %v: want 2 s to an hour", c.lease)
+	}
+	if _, err := partition.Parse(fmt.Sprintf("1/%d", c.partitions)); err != nil {
+		return command.Misusef("--partitions %d: want 1 to 1024", c.partitions)
 	}
 	return nil
 }
@@ -81,8 +82,12 @@ func (c *clusterCrawl) run(ctx context.Context, env *command.Env, o *crawl.Optio
 // crawlPart crawls a partition until ctx ends.
 func crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
 	o.Collection.Into, o.Log = p.Dir, o.Log.With("partition", p.Number)
-	o.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends}
+	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends}
 	c, err := o.Open(ctx)
+	for errors.Is(err, collection.ErrHeld) && ctx.Err() == nil {
+		o.Log.Warn("a command reads the collection of this partition: it is crawled once that has ended", "err", err)
+		c, err = o.Open(ctx) // which waits, too
+	}
 	if err != nil {
 		return misuse(err)
 	}

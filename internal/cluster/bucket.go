@@ -66,7 +66,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if !inKey.MatchString(n.Crawl) || !inKey.MatchString(n.Name) {
 		return fmt.Errorf("crawl %q, node %q: want letters, digits, '-' and '_'", n.Crawl, n.Name)
 	}
-	if n.js, err = jetstream.New(n.Conn, jetstream.WithDefaultTimeout(n.wait())); err != nil {
+	if n.in.js, err = jetstream.New(n.Conn, jetstream.WithDefaultTimeout(n.wait())); err != nil {
 		return err
 	}
 	for trouble := ""; ; {
@@ -96,26 +96,26 @@ func (n *Node) try(ctx context.Context) (err error) {
 	if n.Conn.ConnectedClusterName() != "" {
 		replicas = 3
 	}
-	if n.kv, err = n.js.KeyValue(ctx, name); errors.Is(err, jetstream.ErrBucketNotFound) {
-		n.kv, err = n.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, Replicas: replicas, Storage: jetstream.FileStorage})
+	if n.in.kv, err = n.in.js.KeyValue(ctx, name); errors.Is(err, jetstream.ErrBucketNotFound) {
+		n.in.kv, err = n.in.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, Replicas: replicas, Storage: jetstream.FileStorage})
 	}
 	if err != nil {
 		return fmt.Errorf("open bucket %s: %w", name, err)
 	}
-	if n.urls, err = n.js.Stream(ctx, name+"-urls"); errors.Is(err, jetstream.ErrStreamNotFound) {
-		n.urls, err = n.js.CreateStream(ctx, jetstream.StreamConfig{Name: name + "-urls", Subjects: []string{name + "-urls.*"}, Replicas: replicas,
+	if n.in.urls, err = n.in.js.Stream(ctx, name+"-urls"); errors.Is(err, jetstream.ErrStreamNotFound) {
+		n.in.urls, err = n.in.js.CreateStream(ctx, jetstream.StreamConfig{Name: name + "-urls", Subjects: []string{name + "-urls.*"}, Replicas: replicas,
 			Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew})
 	}
 	if err != nil {
 		return fmt.Errorf("open stream %s-urls: %w", name, err)
 	}
-	if n.states, err = n.js.ObjectStore(ctx, name+"-states"); errors.Is(err, jetstream.ErrBucketNotFound) {
-		n.states, err = n.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: name + "-states", Replicas: replicas, Storage: jetstream.FileStorage})
+	if n.in.states, err = n.in.js.ObjectStore(ctx, name+"-states"); errors.Is(err, jetstream.ErrBucketNotFound) {
+		n.in.states, err = n.in.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: name + "-states", Replicas: replicas, Storage: jetstream.FileStorage})
 	}
 	if err != nil {
 		return fmt.Errorf("open objects %s-states: %w", name, err)
 	}
-	known, err := jetlog.Durable(ctx, n.Conn, n.urls)
+	known, err := jetlog.Durable(ctx, n.Conn, n.in.urls)
 	if err != nil {
 		return err
 	} else if !known {
@@ -134,11 +134,11 @@ func (n *Node) agree(ctx context.Context) error {
 	mine := settings{rand.Text(), n.Partitions, n.Lease}
 	b, err := json.Marshal(mine)
 	if err == nil {
-		_, err = n.kv.Create(ctx, crawlKey, b)
+		_, err = n.in.kv.Create(ctx, crawlKey, b)
 	}
 	if errors.Is(err, jetstream.ErrKeyExists) {
 		var e jetstream.KeyValueEntry
-		if e, err = n.kv.Get(ctx, crawlKey); err == nil {
+		if e, err = n.in.kv.Get(ctx, crawlKey); err == nil {
 			err = json.Unmarshal(e.Value(), &mine)
 		}
 	}
@@ -149,13 +149,13 @@ func (n *Node) agree(ctx context.Context) error {
 		return fmt.Errorf("%w: it has %d partitions and a lease of %v, not %d and %v: stop all its nodes and delete what NATS has of it, or give it another name",
 			errDiffers, mine.Partitions, mine.Lease, n.Partitions, n.Lease)
 	}
-	n.id = mine.ID
+	n.in.id = mine.ID
 	return nil
 }
 
 // read returns the present values of all keys.
 func (n *Node) read(ctx context.Context) (map[string]entry, error) {
-	w, err := n.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	w, err := n.in.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (t *tenure) state() string { return filepath.Join(t.dir(), stateFile) }
 
 // stored writes the mark.
 func (t *tenure) stored(position uint64) error {
-	b, err := json.Marshal(mark{t.n.id, t.age, position})
+	b, err := json.Marshal(mark{t.n.in.id, t.age, position})
 	if err == nil {
 		err = atomicfile.Write(filepath.Join(t.dir(), markFile), string(b)+"\n", 0o644)
 	}
@@ -62,7 +62,7 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 	}
 	var is mark
 	b, err := os.ReadFile(filepath.Join(dir, markFile))
-	if _, missing := os.Stat(t.state()); err != nil || missing != nil || json.Unmarshal(b, &is) != nil || is.Crawl != t.n.id {
+	if _, missing := os.Stat(t.state()); err != nil || missing != nil || json.Unmarshal(b, &is) != nil || is.Crawl != t.n.in.id {
 		is = mark{}
 	}
 	t.mu.Lock()
@@ -81,7 +81,7 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 		}
 	}
 	err = retry(ctx, func() error {
-		info, err := t.n.urls.Info(ctx)
+		info, err := t.n.in.urls.Info(ctx)
 		if err == nil && info.State.LastSeq < is.Position {
 			is.Position = 0 // the stream is another one
 		}
@@ -104,7 +104,7 @@ func (t *tenure) fetch(ctx context.Context, name string) error {
 	defer os.Remove(temp)
 	var lost error
 	err := retry(ctx, func() error {
-		o, err := t.n.states.Get(ctx, name)
+		o, err := t.n.in.states.Get(ctx, name)
 		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			lost = err
 			return nil
@@ -135,9 +135,9 @@ func (t *tenure) fetch(ctx context.Context, name string) error {
 
 // Save stores snapshots, if the state has changed, until ctx ends. Backup writes the state as it is.
 func (p *Part) Save(ctx context.Context, backup func(io.Writer) error) {
-	for pause.For(ctx, p.n.Snapshots) {
-		if err := p.save(ctx, backup); err != nil && ctx.Err() == nil {
-			p.n.Log.Warn("a snapshot of a partition could not be stored", "partition", p.number, "err", err)
+	for n := p.is.n; pause.For(ctx, n.Snapshots); {
+		if err := p.is.save(ctx, backup); err != nil && ctx.Err() == nil {
+			n.Log.Warn("a snapshot of a partition could not be stored", "partition", p.Number, "err", err)
 		}
 	}
 }
@@ -155,8 +155,8 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 		return err
 	}
 	select {
-	case t.n.copying <- struct{}{}: // few at a time
-		defer func() { <-t.n.copying }()
+	case t.n.run.copying <- struct{}{}: // few at a time
+		defer func() { <-t.n.run.copying }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -172,7 +172,7 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 	}
 	defer f.Close()
 	name := fmt.Sprintf("%d.%s", t.number, rand.Text())
-	if _, err := t.n.states.Put(ctx, jetstream.ObjectMeta{Name: name}, f); err != nil {
+	if _, err := t.n.in.states.Put(ctx, jetstream.ObjectMeta{Name: name}, f); err != nil {
 		return fmt.Errorf("store snapshot: %w", err)
 	}
 	err = t.write(ctx, func(r *record) { r.Snapshot, r.Age, r.Position = name, t.age, position })
@@ -181,17 +181,17 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 	}
 	t.saved = st.ModTime()
 	if position > 0 {
-		err = t.n.urls.Purge(ctx, jetstream.WithPurgeSubject(t.n.subject(t.number)), jetstream.WithPurgeSequence(position+1))
+		err = t.n.in.urls.Purge(ctx, jetstream.WithPurgeSubject(t.n.subject(t.number)), jetstream.WithPurgeSequence(position+1))
 	}
 	return errors.Join(err, t.sweep(ctx, name))
 }
 
 // sweep removes the other snapshots of the partition.
 func (t *tenure) sweep(ctx context.Context, but string) error {
-	list, err := t.n.states.List(ctx)
+	list, err := t.n.in.states.List(ctx)
 	for _, o := range list {
 		if err == nil && o.Name != but && strings.HasPrefix(o.Name, fmt.Sprint(t.number, ".")) {
-			err = t.n.states.Delete(ctx, o.Name)
+			err = t.n.in.states.Delete(ctx, o.Name)
 		}
 	}
 	return err

@@ -62,24 +62,27 @@ type Node struct {
 	// Part.Dir is closed. An error ends the node.
 	Engine func(ctx context.Context, p *Part) error
 
-	bucket
-	process string // this run of the node: whoever has a lease has this name
-	copying chan struct{}
-	rounds
+	in  bucket
+	run life
+}
+
+// A life is a run of a node.
+type life struct {
+	process string               // whoever has a lease has this name
+	copying chan struct{}        // has room for the snapshots that are made at once
+	last    time.Time            // when NATS was last read
+	seen    map[string]*sighting // what it had, by key
 }
 
 // Part is a partition that a node has.
 type Part struct {
 	partition.Partition
 	Dir string
-	*tenure
+	is  *tenure
 }
 
-// rounds are what a node has seen of the others.
-type rounds struct {
-	last time.Time            // when NATS was last read
-	seen map[string]*sighting // by key
-}
+// Ends returns until when requests to the hosts of the partition may be sent. It becomes later while the node has the partition.
+func (p *Part) Ends() time.Time { return *p.is.ends.Load() }
 
 // A sighting is the newest value of a key, and since when it is known, on the monotonic clock.
 type sighting struct {
@@ -101,10 +104,10 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := n.open(ctx); err != nil {
 		return err
 	}
-	n.copying, n.rounds = make(chan struct{}, 2), rounds{seen: map[string]*sighting{}}
+	n.run.copying, n.run.seen = make(chan struct{}, 2), map[string]*sighting{}
 	held, ended := map[int]*tenure{}, make(chan *tenure)
 	var failed error
-	every := min(n.Lease/8, time.Second)
+	every := min(n.Lease/8, 2*time.Second)
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for ctx.Err() == nil && failed == nil {
@@ -132,10 +135,10 @@ func (n *Node) Run(ctx context.Context) error {
 		t := <-ended
 		failed = cmp.Or(failed, t.err)
 	}
-	if n.kv != nil {
+	if n.in.kv != nil {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		n.kv.Delete(end, nodeKey(n.Name)) // else the others wait for the lease time
+		n.in.kv.Delete(end, nodeKey(n.Name)) // else the others wait for the lease time
 	}
 	return failed
 }
@@ -158,7 +161,7 @@ func (n *Node) name() error {
 			return err
 		}
 	}
-	n.process = n.Name + " " + rand.Text()
+	n.run.process = n.Name + " " + rand.Text()
 	return nil
 }
 
@@ -167,7 +170,7 @@ func (n *Node) name() error {
 func (n *Node) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Lease/4)
 	defer cancel()
-	_, err := n.kv.PutString(ctx, nodeKey(n.Name), n.process)
+	_, err := n.in.kv.PutString(ctx, nodeKey(n.Name), n.run.process)
 	var there map[string]entry
 	if err == nil {
 		there, err = n.read(ctx)
@@ -176,22 +179,22 @@ func (n *Node) round(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	if now.Sub(n.last) > n.Lease/2 {
-		for _, s := range n.seen {
+	if now.Sub(n.run.last) > n.Lease/2 {
+		for _, s := range n.run.seen {
 			s.since = now
 		}
 	}
-	n.last = now
+	n.run.last = now
 	for key, e := range there {
-		if s := n.seen[key]; s == nil || e.revision > s.revision { // else a server that is behind has answered
-			n.seen[key] = &sighting{e, now}
+		if s := n.run.seen[key]; s == nil || e.revision > s.revision { // else a server that is behind has answered
+			n.run.seen[key] = &sighting{e, now}
 		}
 	}
-	for key, s := range n.seen {
+	for key, s := range n.run.seen {
 		if _, is := there[key]; !is {
-			delete(n.seen, key)
+			delete(n.run.seen, key)
 		} else if isNode(key) && now.Sub(s.since) > 10*n.Lease {
-			n.kv.Delete(ctx, key, jetstream.LastRevision(s.revision))
+			n.in.kv.Delete(ctx, key, jetstream.LastRevision(s.revision))
 		}
 	}
 	return nil
@@ -200,7 +203,7 @@ func (n *Node) round(ctx context.Context) error {
 // assign takes the partitions that this node should have, and hands over those that another one should.
 func (n *Node) assign(ctx context.Context, held map[int]*tenure, ended chan<- *tenure) {
 	nodes := []string{n.Name}
-	for key, s := range n.seen {
+	for key, s := range n.run.seen {
 		if name, is := strings.CutPrefix(key, nodeKey("")); is && name != n.Name && !n.silent(s) {
 			nodes = append(nodes, name)
 		}
@@ -213,12 +216,12 @@ func (n *Node) assign(ctx context.Context, held map[int]*tenure, ended chan<- *t
 			}
 			continue
 		}
-		s := n.seen[partKey(number)]
+		s := n.run.seen[partKey(number)]
 		if s == nil {
 			s = new(sighting)
 		}
 		rec := parseRecord(s.value)
-		if owner != n.Name || rec.Process != "" && rec.Process != n.process && !n.silent(s) {
+		if owner != n.Name || rec.Process != "" && rec.Process != n.run.process && !n.silent(s) {
 			continue
 		}
 		t = &tenure{n: n, number: number, revision: s.revision, rec: rec}

@@ -31,12 +31,9 @@ type tenure struct {
 
 var errLost = errors.New("another node has the partition")
 
-// Ends returns until when requests may be sent.
-func (t *tenure) Ends() time.Time { return *t.ends.Load() }
-
 // take gets the lease, if the record is still the one that is known.
 func (t *tenure) take(ctx context.Context) error {
-	t.rec.Process = t.n.process
+	t.rec.Process = t.n.run.process
 	t.ends.Store(new(time.Now()))
 	err := t.put(ctx, t.rec)
 	t.age = t.revision
@@ -52,7 +49,7 @@ func (t *tenure) put(ctx context.Context, r record) error {
 	ctx, cancel := context.WithTimeout(ctx, t.n.wait())
 	defer cancel()
 	sent := time.Now()
-	revision, err := t.n.kv.Update(ctx, partKey(t.number), value, t.revision)
+	revision, err := t.n.in.kv.Update(ctx, partKey(t.number), value, t.revision)
 	if err != nil {
 		return err
 	}
@@ -76,7 +73,7 @@ func (t *tenure) write(ctx context.Context, change func(*record)) error {
 		// It may have been stored, though that was not answered.
 		if e, unread := t.get(ctx); unread == nil && e.revision > t.revision {
 			is := parseRecord(e.value)
-			if is.Process != t.n.process {
+			if is.Process != t.n.run.process {
 				return errLost
 			}
 			t.revision, t.rec = e.revision, is
@@ -91,7 +88,7 @@ func (t *tenure) write(ctx context.Context, change func(*record)) error {
 func (t *tenure) get(ctx context.Context) (entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.n.wait())
 	defer cancel()
-	e, err := t.n.kv.Get(ctx, partKey(t.number))
+	e, err := t.n.in.kv.Get(ctx, partKey(t.number))
 	if err != nil {
 		return entry{}, err
 	}
@@ -120,11 +117,11 @@ func (t *tenure) start(ctx context.Context) (run func()) {
 // keep renews the lease until ctx ends, or the lease has.
 func (t *tenure) keep(ctx context.Context) {
 	for {
-		wait := min(t.n.Lease/4, time.Until(t.Ends()))
+		wait := min(t.n.Lease/4, time.Until(*t.ends.Load()))
 		if wait > 0 && !pause.For(ctx, wait) {
 			return
 		}
-		try, cancel := context.WithDeadline(ctx, t.Ends())
+		try, cancel := context.WithDeadline(ctx, *t.ends.Load())
 		err := t.write(try, func(*record) {})
 		cancel()
 		if err != nil {
@@ -141,7 +138,7 @@ func (t *tenure) run(ctx, engine context.Context) error {
 	dir, unprepared := t.prepare(engine)
 	var err error
 	if unprepared == nil && engine.Err() == nil {
-		err = t.n.Engine(engine, &Part{Partition: partition.Partition{Number: t.number, Of: t.n.Partitions}, Dir: dir, tenure: t})
+		err = t.n.Engine(engine, &Part{Partition: partition.Partition{Number: t.number, Of: t.n.Partitions}, Dir: dir, is: t})
 		switch {
 		case engine.Err() != nil && errors.Is(err, context.Canceled):
 			err = nil

@@ -21,7 +21,7 @@ var _ partition.Carrier = (*Part)(nil)
 func (p *Part) Send(finds []partition.Find) error {
 	for to, text := range partition.Pack(finds, mostMessage) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		_, err := p.n.js.Publish(ctx, p.n.subject(to), text, jetstream.WithMsgID(fmt.Sprintf("%d %x", to, sha256.Sum256(text))))
+		_, err := p.is.n.in.js.Publish(ctx, p.is.n.subject(to), text, jetstream.WithMsgID(fmt.Sprintf("%d %x", to, sha256.Sum256(text))))
 		cancel()
 		if err != nil {
 			return fmt.Errorf("send URLs to partition %d: %w", to, err)
@@ -33,19 +33,19 @@ func (p *Part) Send(finds []partition.Find) error {
 // Receive implements partition.Carrier. What has come stays in the stream until a snapshot has it: the mark in the directory says what the state has.
 func (p *Part) Receive(ctx context.Context, store func([]partition.Find, error) error) error {
 	for {
-		m, err := p.n.urls.GetMsg(ctx, p.position.Load()+1, jetstream.WithGetMsgSubject(p.n.subject(p.number)))
+		m, err := p.is.n.in.urls.GetMsg(ctx, p.is.position.Load()+1, jetstream.WithGetMsgSubject(p.is.n.subject(p.Number)))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("read URLs for partition %d: %w", p.number, err)
+			return fmt.Errorf("read URLs for partition %d: %w", p.Number, err)
 		}
 		finds, damaged := partition.Unpack(bytes.NewReader(m.Data))
 		if err := store(finds, damaged); err != nil {
 			return err
 		}
-		if err := p.stored(m.Sequence); err != nil {
+		if err := p.is.stored(m.Sequence); err != nil {
 			return err
 		}
-		p.position.Store(m.Sequence)
+		p.is.position.Store(m.Sequence)
 	}
 }

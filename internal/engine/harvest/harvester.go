@@ -218,7 +218,7 @@ func (h *Harvester) start() *timetable {
 			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
 			addresses: map[netip.Addr]*address{}, idle: map[*site]struct{}{},
 		}
-		h.times.manners.paused.again, h.times.began = make(chan struct{}), time.Now()
+		h.times.manners.paused.again = make(chan struct{})
 		h.tasks = fetcher{opts: &h.Options, times: h.times, count: &h.count}
 		h.tasks.bodies.start(positive(h.Options.Memory, defaultMemory))
 		h.inner = h.newInner()

@@ -22,7 +22,6 @@ type manners struct {
 	addressConns  int
 	maxRate       float64 // negative: invitations are ignored
 	partition     partition.Partition
-	ends          func() time.Time // see Options.Ends
 }
 
 // pauses are what Pause has set.
@@ -35,7 +34,7 @@ func (o *Options) manners() manners {
 	return manners{
 		wait: cmp.Or(o.Wait, DefaultWait), waitBig: positive(o.WaitBig, DefaultWaitBig), slow: cmp.Or(o.Slow, defaultSlow), hurry: o.Hurry,
 		perConn: min(positive(o.PerConn, DefaultPerConn), 100), atOnce: max(o.AtOnce, 1), idle: max(cmp.Or(o.IdleTimeout, DefaultIdle), 0), addressRate: o.AddressRate,
-		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate), partition: o.Partition, ends: o.Ends,
+		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate), partition: o.Partition,
 	}
 }
 

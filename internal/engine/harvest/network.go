@@ -23,13 +23,13 @@ type network struct {
 	certHost     string
 	private, own bool
 	blocked      []netip.Prefix
-	ends         func() time.Time // see Options.Ends
+	right        right
 
 	readers sync.Pool // of *bufio.Reader
 }
 
 func newNetwork(o *Options, count *counters) *network {
-	n := &network{open: o.Dial, timeout: positive(o.ConnectTimeout, DefaultConnect), tls: o.TLS, cert: o.Cert, certHost: plainName(o.CertHost), private: o.Private, own: o.Own, blocked: o.Blocked, ends: o.Ends}
+	n := &network{open: o.Dial, timeout: positive(o.ConnectTimeout, DefaultConnect), tls: o.TLS, cert: o.Cert, certHost: plainName(o.CertHost), private: o.Private, own: o.Own, blocked: o.Blocked, right: right{o.Ends, time.Now()}}
 	if n.open == nil {
 		n.open = (&net.Dialer{}).DialContext
 	}
@@ -65,7 +65,7 @@ func (n *network) connect(ctx context.Context, ips []netip.Addr, port string) (n
 		if err := n.allowed(ip); err != nil {
 			return nil, ip, err
 		}
-		if ended(n.ends) {
+		if n.right.ended() {
 			return nil, ip, errEnds
 		}
 		limited, cancel := ctx, context.CancelFunc(func() {})
@@ -75,8 +75,8 @@ func (n *network) connect(ctx context.Context, ips []netip.Addr, port string) (n
 		nc, err := n.open(limited, "tcp", net.JoinHostPort(ip.String(), port))
 		cancel()
 		if err == nil {
-			if n.ends != nil {
-				nc = &endingConn{nc, n.ends}
+			if n.right.ends != nil {
+				nc = &endingConn{nc, &n.right}
 			}
 			return nc, ip, nil
 		}
@@ -92,18 +92,23 @@ func (n *network) connect(ctx context.Context, ips []netip.Addr, port string) (n
 
 var errEnds = errors.New("no request sent: this crawler has not the right to any more")
 
-// ended reports whether the time of Options.Ends has come.
-func ended(ends func() time.Time) bool { return ends != nil && !time.Now().Before(ends()) }
+// A right is that to send requests.
+type right struct {
+	ends  func() time.Time // see Options.Ends; nil: never
+	began time.Time
+}
 
-// An endingConn writes nothing after the time of Options.Ends, not even for a process that was stopped since it got the slot. What is left is the moment between the
-// check and the system call.
+func (r *right) ended() bool { return r.ends != nil && !time.Now().Before(r.ends()) }
+
+// An endingConn writes nothing after the right has ended, not even for a process that was stopped since it got the slot. What is left is the moment
+// between the check and the system call.
 type endingConn struct {
 	net.Conn
-	ends func() time.Time
+	right *right
 }
 
 func (c *endingConn) Write(p []byte) (int, error) {
-	if ended(c.ends) {
+	if c.right.ended() {
 		return 0, errEnds
 	}
 	return c.Conn.Write(p)

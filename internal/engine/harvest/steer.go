@@ -48,7 +48,7 @@ func (h *Harvester) Paused(origin string) bool {
 
 // paused reports whether a site is paused, or nothing may be sent any more. The lock is held.
 func (t *timetable) paused(s *site) bool {
-	return t.manners.paused.has != nil && t.manners.paused.has(s.origin) || ended(t.manners.ends)
+	return t.manners.paused.has != nil && t.manners.paused.has(s.origin) || t.network.right.ended()
 }
 
 // awaitPause waits until Pause is called, or ctx ends. It releases the lock, which is held, while it waits.

@@ -18,7 +18,6 @@ import (
 // kept. It owns the sites, and what they share: hosts, slots and addresses.
 type timetable struct {
 	manners manners
-	began   time.Time
 	network *network
 	log     *slog.Logger
 
@@ -54,8 +53,8 @@ func (t *timetable) site(origin string) (*site, error) {
 	t.hosts[s.host.name] = s.host
 	s.host.sites++
 	t.sites[origin] = s
-	if t.manners.ends != nil {
-		s.left, s.next = t.began, t.began.Add(t.manners.least(0))
+	if r := &t.network.right; r.ends != nil {
+		s.left, s.next = r.began, r.began.Add(t.manners.least(0))
 	}
 	return s, nil
 }

@@ -36,11 +36,8 @@ type Carrier interface {
 	Receive(ctx context.Context, store func(finds []Find, damaged error) error) error
 }
 
-// MostFinds is how many finds a batch has at most, and MostSent how many a caller of Send should have at hand, so that batches are large.
-const (
-	MostFinds = 1000
-	MostSent  = 20 * MostFinds
-)
+// MostFinds is how many finds a batch has at most.
+const MostFinds = 1000
 
 // Pack returns the finds as batches of lines of JSON, each for one partition and of at most so many bytes, unless a single find is longer.
 func Pack(finds []Find, most int) iter.Seq2[int, []byte] {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Most is the largest number of partitions: each host is compared with all of them.
-const Most = 1024
+// most is the largest number of partitions: each host is compared with all of them.
+const most = 1024
 
 // A Partition is the hosts that one of several crawlers fetches from: Number, from 1 on, of Of. The zero Partition is the whole crawl.
 type Partition struct{ Number, Of int }
@@ -31,8 +31,8 @@ func Parse(text string) (p Partition, err error) {
 	if err == nil {
 		p.Of, err = strconv.Atoi(of)
 	}
-	if err != nil || p.Number < 1 || p.Number > p.Of || p.Of > Most {
-		return Partition{}, fmt.Errorf("partition %.20q: want a number and how many there are, such as 2/8, at most %d", text, Most)
+	if err != nil || p.Number < 1 || p.Number > p.Of || p.Of > most {
+		return Partition{}, fmt.Errorf("partition %.20q: want a number and how many there are, such as 2/8, at most %d", text, most)
 	}
 	return p, nil
 }

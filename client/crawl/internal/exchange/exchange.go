@@ -82,7 +82,7 @@ func (x *Exchanger) Turn(ctx context.Context) {
 // Send sends what was found. What cannot be sent is kept for the next time, and for the next run.
 func (x *Exchanger) Send() {
 	for {
-		list, last, err := collection.Outgoing(x.Collection, partition.MostSent)
+		list, last, err := collection.Outgoing(x.Collection, 20*partition.MostFinds) // enough for large batches
 		if err == nil && len(list) == 0 {
 			return
 		}
