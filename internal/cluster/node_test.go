@@ -2,7 +2,9 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -50,6 +52,21 @@ func (b *table) snapshot() (of map[int]string, begun int) {
 	return of, begun
 }
 
+// settled waits until each partition is run by the node that should have it.
+func (r *rig) settled(b *table, partitions int, names []string) (of map[int]string, begun int) {
+	r.Helper()
+	r.eventually(fmt.Sprintf("%v run all partitions", names), func() bool {
+		of, begun = b.snapshot()
+		for p := 1; p <= partitions; p++ {
+			if of[p] != partition.Owner(p, names) {
+				return false
+			}
+		}
+		return true
+	})
+	return of, begun
+}
+
 // When a node comes or goes, its share of the partitions moves, and no other: not more than one in n, and a tenth. An engine whose partition does
 // not move is not stopped. Nodes with other settings are refused.
 func TestOnlyAShareMoves(t *testing.T) {
@@ -62,27 +79,13 @@ func TestOnlyAShareMoves(t *testing.T) {
 		names = append(names, name)
 		return r.run(&cluster.Node{Name: name, Partitions: partitions, Lease: 3 * time.Second, Snapshots: time.Hour, Engine: b.engine(name)})
 	}
-	// settled waits until each partition is run by the node that should have it.
-	settled := func() (of map[int]string, begun int) {
-		t.Helper()
-		r.eventually(fmt.Sprintf("%v run all partitions", names), func() bool {
-			of, begun = b.snapshot()
-			for p := 1; p <= partitions; p++ {
-				if of[p] != partition.Owner(p, names) {
-					return false
-				}
-			}
-			return true
-		})
-		return of, begun
-	}
 	for range nodes {
 		add()
 	}
-	before, begun := settled()
+	before, begun := r.settled(b, partitions, names)
 	moved := func(what string) {
 		t.Helper()
-		after, now := settled()
+		after, now := r.settled(b, partitions, names)
 		n := 0
 		for p, was := range before {
 			if after[p] != was {
@@ -163,4 +166,48 @@ func TestANodeThatIsCutOff(t *testing.T) {
 	if a, b := asked["first"], asked["second"]; !a[1].Before(b[0]) || !ended["first"] {
 		t.Errorf("the first node asked until %v, the second from %v on; the first was stopped: %v", a[1], b[0], ended["first"])
 	}
+}
+
+// While NATS is away all engines stop, and nothing moves when it is back: also if it has lost all that it had.
+func TestNATSIsAway(t *testing.T) {
+	t.Parallel()
+	const partitions = 6
+	r, b := newRig(t, 1), &table{of: map[int]string{}, begun: map[int]int{}}
+	names := []string{"node0", "node1"}
+	for _, name := range names {
+		r.run(&cluster.Node{Name: name, Partitions: partitions, Lease: 2 * time.Second, Snapshots: time.Hour, Engine: b.engine(name)})
+	}
+	_, before := r.settled(b, partitions, names)
+	for lost := range 2 {
+		r.restart(0, func() {
+			r.eventually("all engines have stopped", func() bool { of, _ := b.snapshot(); return len(of) == 0 })
+			if lost > 0 {
+				r.options[0].StoreDir = t.TempDir()
+			}
+		})
+		if _, now := r.settled(b, partitions, names); lost == 0 && now-before != partitions {
+			t.Errorf("%d engines are begun when NATS is back, want %d", now-before, partitions)
+		}
+	}
+}
+
+// An engine that cannot go on ends its node, which gives its partitions back: nobody waits for its leases.
+func TestAnEngineFails(t *testing.T) {
+	t.Parallel()
+	r, b := newRig(t, 1), &table{of: map[int]string{}, begun: map[int]int{}}
+	full := errors.New("no space left")
+	conn := must.Get(nats.Connect(r.urls[0]))
+	defer conn.Close()
+	fails := &cluster.Node{Conn: conn, Crawl: "test", Name: "fails", Dir: t.TempDir(), Partitions: 4, Lease: time.Hour, Snapshots: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Engine: func(ctx context.Context, p *cluster.Part) error {
+			if p.Number == 4 {
+				return full
+			}
+			return b.engine("fails")(ctx, p)
+		}}
+	if err := fails.Run(t.Context()); !errors.Is(err, full) {
+		t.Errorf("the node ends with %v", err)
+	}
+	r.run(&cluster.Node{Name: "next", Partitions: 4, Lease: time.Hour, Snapshots: time.Hour, Engine: b.engine("next")})
+	r.eventually("the next node has all partitions", func() bool { of, _ := b.snapshot(); return len(of) == 4 })
 }

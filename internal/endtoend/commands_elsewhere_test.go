@@ -30,8 +30,9 @@ var elsewhere = map[string]map[string]string{
 	},
 	"docs/go.md": {"go get github.com/parleyweb/parley": published},
 	"docs/scale.md": {
-		"notifier --docroot /var/www/html --base https://www.example.org/ --log nats://site:PASSWORD@nats1:4222,nats://site:PASSWORD@nats2:4222": "internal/endtoend TestDoorsOnSeveralMachines",
-		"notifier --door --base https://www.example.org/ --log nats://site:PASSWORD@nats1:4222,nats://site:PASSWORD@nats2:4222":                  "internal/endtoend TestDoorsOnSeveralMachines",
+		"crawler run https://www.example.org/ --domain org --cluster nats://crawl:PASSWORD@nats1:4222,nats://crawl:PASSWORD@nats2:4222 --partitions 32 --into crawl/ --contact you@example.net": "cmd/crawler TestCluster",
+		"notifier --docroot /var/www/html --base https://www.example.org/ --log nats://site:PASSWORD@nats1:4222,nats://site:PASSWORD@nats2:4222":                                                "internal/endtoend TestDoorsOnSeveralMachines",
+		"notifier --door --base https://www.example.org/ --log nats://site:PASSWORD@nats1:4222,nats://site:PASSWORD@nats2:4222":                                                                 "internal/endtoend TestDoorsOnSeveralMachines",
 	},
 	"docs/freshness.md": {
 		"crawler simulate freshness":                        "cmd/crawler/internal/simulate TestSimulateFreshness",
