@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/jetlog"
@@ -70,7 +71,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	for trouble := ""; ; {
-		err = n.try(ctx)
+		err = plain(n.try(ctx))
 		switch {
 		case ctx.Err() != nil || err == nil:
 			return nil
@@ -82,6 +83,14 @@ func (n *Node) open(ctx context.Context) (err error) {
 		}
 		pause.For(ctx, again)
 	}
+}
+
+// plain returns an error in words for people.
+func plain(err error) error {
+	if errors.Is(err, nats.ErrReconnectBufExceeded) { // nothing is kept for a server that comes back
+		return errors.New("no NATS server answers")
+	}
+	return err
 }
 
 // wait is how long NATS may take to answer one request.
@@ -124,13 +133,15 @@ func (n *Node) try(ctx context.Context) (err error) {
 	return n.agree(ctx)
 }
 
+// settings are the value of crawlKey.
+type settings struct {
+	ID         string        `json:"id"`
+	Partitions int           `json:"partitions"`
+	Lease      time.Duration `json:"lease"`
+}
+
 // agree compares the settings of this node with those of the first one.
 func (n *Node) agree(ctx context.Context) error {
-	type settings struct {
-		ID         string        `json:"id"`
-		Partitions int           `json:"partitions"`
-		Lease      time.Duration `json:"lease"`
-	}
 	mine := settings{rand.Text(), n.Partitions, n.Lease}
 	b, err := json.Marshal(mine)
 	if err == nil {

@@ -30,6 +30,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -120,9 +121,9 @@ func (n *Node) Run(ctx context.Context) error {
 			if err := n.round(ctx); err == nil {
 				n.assign(ctx, held, ended)
 			} else if ctx.Err() == nil {
-				n.Log.Warn("NATS does not answer: partitions stop when their lease ends", "err", err)
+				n.Log.Warn("NATS does not answer: partitions stop when their lease ends", "err", plain(err))
 				if len(held) == 0 { // NATS may have lost all that it had
-					failed = n.open(ctx)
+					failed, n.run.seen = n.open(ctx), map[string]*sighting{}
 				}
 			}
 			next.Reset(every)
@@ -177,6 +178,9 @@ func (n *Node) round(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if is := (settings{}); json.Unmarshal(there[crawlKey].value, &is) != nil || is.ID != n.in.id {
+		return errOther
 	}
 	now := time.Now()
 	if now.Sub(n.run.last) > n.Lease/2 {
@@ -235,7 +239,10 @@ func (n *Node) assign(ctx context.Context, held map[int]*tenure, ended chan<- *t
 	}
 }
 
-var errEnded = errors.New("the engine has ended by itself")
+var (
+	errEnded = errors.New("the engine has ended by itself")
+	errOther = errors.New("NATS has lost what it had of this crawl")
+)
 
 // patience is how long what takes several requests to NATS may take, and again the time between one that failed and the next.
 const (

@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -112,8 +111,6 @@ func (r *rig) eventually(what string, is func() bool) {
 		}
 	}
 }
-
-var errStopped = errors.New("the test has stopped this connection")
 
 // A wire connects to NATS until it is cut: then everything hangs.
 type wire struct{ cut chan struct{} }

@@ -126,7 +126,7 @@ func (t *tenure) keep(ctx context.Context) {
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
-				t.n.Log.Warn("the lease of a partition was not renewed in time: the engine stops", "partition", t.number, "err", err)
+				t.n.Log.Warn("the lease of a partition was not renewed in time: the engine stops", "partition", t.number, "err", plain(err))
 			}
 			return
 		}
