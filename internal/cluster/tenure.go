@@ -59,10 +59,12 @@ func (t *tenure) put(ctx context.Context, r record) error {
 	return nil
 }
 
-// write changes the record. It tries again until ctx ends, or another node has the partition.
+// write changes the record. It tries again until ctx or the lease ends, or another node has the partition.
 func (t *tenure) write(ctx context.Context, change func(*record)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	ctx, cancel := context.WithDeadline(ctx, *t.ends.Load())
+	defer cancel()
 	for {
 		r := t.rec
 		change(&r)
@@ -121,10 +123,7 @@ func (t *tenure) keep(ctx context.Context) {
 		if wait > 0 && !pause.For(ctx, wait) {
 			return
 		}
-		try, cancel := context.WithDeadline(ctx, *t.ends.Load())
-		err := t.write(try, func(*record) {})
-		cancel()
-		if err != nil {
+		if err := t.write(ctx, func(*record) {}); err != nil {
 			if ctx.Err() == nil {
 				t.n.Log.Warn("the lease of a partition was not renewed in time: the engine stops", "partition", t.number, "err", plain(err))
 			}
@@ -154,7 +153,11 @@ func (t *tenure) run(ctx, engine context.Context) error {
 	case err != nil:
 		err = fmt.Errorf("partition %d: %w", t.number, err)
 	case unprepared == nil:
-		if unsaved := t.save(ctx, nil); unsaved != nil && ctx.Err() == nil {
+		unsaved := t.save(ctx, nil)
+		for tries := 1; tries < 4 && unsaved != nil && pause.For(ctx, time.Second); tries++ { // NATS may elect a leader
+			unsaved = t.save(ctx, nil)
+		}
+		if unsaved != nil && ctx.Err() == nil {
 			t.n.Log.Warn("a partition is given back without a snapshot: the next node begins with an earlier one", "partition", t.number, "err", unsaved)
 		}
 	}
