@@ -134,11 +134,12 @@ func (o *Options) crawler() (*Crawler, error) {
 		err = cmp.Or(err, wrong("%v", differ))
 	}
 	err = cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
-	if h.Options.Partition = s.Seeder.Rules.Partition; o.Scope.Share != nil {
-		s.Exchange, h.Options.Ends = o.Scope.Share, o.Scope.Share.Ends
+	if share := o.Scope.Share; share != nil {
+		s.Exchange, s.Seeder.Rules.Partition, h.Options.Ends = share, share.Partition, share.Ends
 	} else if o.Scope.Exchange != "" {
-		s.Exchange = &partition.Exchange{Dir: o.Scope.Exchange, Partition: h.Options.Partition}
+		s.Exchange = &partition.Exchange{Dir: o.Scope.Exchange, Partition: s.Seeder.Rules.Partition}
 	}
+	h.Options.Partition = s.Seeder.Rules.Partition
 	return c, err
 }
 
@@ -195,9 +196,7 @@ func (o *Options) rules(r *seed.Rules) error {
 	if r.Partition, err = partition.Parse(s.Partition); err != nil {
 		return wrong("%s: %v", field("Partition"), err)
 	}
-	if o.Scope.Share != nil {
-		r.Partition = o.Scope.Share.Partition
-	} else if (r.Partition.Of > 0) != (s.Exchange != "") || r.Partition.Of > 0 && len(s.Domain) == 0 {
+	if (r.Partition.Of > 0) != (s.Exchange != "") || r.Partition.Of > 0 && len(s.Domain) == 0 {
 		return wrong("%s, %s, a directory, and %s, the hosts of the whole crawl, go together: the latter two are the same for all crawlers", field("Partition"), field("Exchange"), field("Domain"))
 	}
 	return positive(number{"MaxPages", s.MaxPages}, number{"MaxSites", s.MaxSites}, number{"PerSite", s.PerSite},

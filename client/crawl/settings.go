@@ -120,10 +120,9 @@ type settings struct {
 	Polls       poll.Schedule
 	Subscribers map[string]float64
 
-	Exchange partition.Carrier // of URLs, between the crawlers of all partitions; nil where there is one
-
-	PagerankJump float64 // zero means 0.15
-	RankEvery    int     // pages fetched between two computations of Pagerank; zero means an hour
+	Exchange     partition.Carrier // of URLs, between the crawlers of all partitions; nil where there is one
+	PagerankJump float64           // zero means 0.15
+	RankEvery    int               // pages fetched between two computations of Pagerank; zero means an hour
 
 	Log *slog.Logger
 }
