@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/jetlog"
-	"github.com/parleyweb/parley/internal/pause"
 )
 
 // A bucket is what a crawl has in NATS.
@@ -70,19 +69,10 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if n.in.js, err = jetstream.New(n.Conn, jetstream.WithDefaultTimeout(n.wait())); err != nil {
 		return err
 	}
-	for trouble := ""; ; {
-		err = plain(n.try(ctx))
-		switch {
-		case ctx.Err() != nil || err == nil:
-			return nil
-		case errors.Is(err, errDiffers) || errors.Is(err, jetlog.ErrUnsafe):
-			return fmt.Errorf("run node %s of crawl %s: %w", n.Name, n.Crawl, err)
-		case err.Error() != trouble:
-			trouble = err.Error()
-			n.Log.Warn("waiting for NATS", "err", err)
-		}
-		pause.For(ctx, again)
+	if err = n.retry(ctx, func() error { return n.try(ctx) }); err == nil || ctx.Err() != nil {
+		return nil
 	}
+	return fmt.Errorf("run node %s of crawl %s: %w", n.Name, n.Crawl, err)
 }
 
 // plain returns an error in words for people.

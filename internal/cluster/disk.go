@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -80,7 +79,7 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 			t.n.Log.Info("a partition begins with its snapshot", "partition", t.number)
 		}
 	}
-	err = retry(ctx, func() error {
+	err = t.n.retry(ctx, func() error {
 		info, err := t.n.in.urls.Info(ctx)
 		if err == nil && info.State.LastSeq < is.Position {
 			is.Position = 0 // the stream is another one
@@ -102,19 +101,21 @@ func (t *tenure) fetch(ctx context.Context, name string) error {
 	}
 	temp := filepath.Join(t.dir(), ".snapshot.tmp")
 	defer os.Remove(temp)
-	var lost error
-	err := retry(ctx, func() error {
+	err := t.n.retry(ctx, func() error {
+		info, err := t.n.in.states.GetInfo(ctx, name)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := carry(ctx, int64(info.Size))
+		defer cancel()
 		o, err := t.n.in.states.Get(ctx, name)
-		if errors.Is(err, jetstream.ErrObjectNotFound) {
-			lost = err
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("fetch snapshot %s: %w", name, err)
+		if err != nil {
+			return err
 		}
 		defer o.Close()
 		plain, err := coding.NewReader(o)
 		if err != nil {
-			return fmt.Errorf("fetch snapshot %s: %w", name, err)
+			return err
 		}
 		defer plain.Close()
 		f, err := os.Create(temp)
@@ -125,12 +126,12 @@ func (t *tenure) fetch(ctx context.Context, name string) error {
 		if err == nil {
 			_, err = io.Copy(io.Discard, o) // which checks the digest at its end
 		}
-		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-			return fmt.Errorf("fetch snapshot %s: %w", name, err)
-		}
-		return atomicfile.Replace(temp, t.state())
+		return errors.Join(err, f.Sync(), f.Close())
 	})
-	return cmp.Or(err, lost)
+	if err != nil {
+		return fmt.Errorf("fetch snapshot %s: %w", name, err)
+	}
+	return atomicfile.Replace(temp, t.state())
 }
 
 // Save stores snapshots, if the state has changed, until ctx ends. Backup writes the state as it is.
@@ -171,8 +172,14 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 		return err
 	}
 	defer f.Close()
+	packed, err := f.Stat()
+	if err != nil {
+		return err
+	}
 	name := fmt.Sprintf("%d.%s", t.number, rand.Text())
-	if _, err := t.n.in.states.Put(ctx, jetstream.ObjectMeta{Name: name}, f); err != nil {
+	moving, cancel := carry(ctx, packed.Size())
+	defer cancel()
+	if _, err := t.n.in.states.Put(moving, jetstream.ObjectMeta{Name: name}, f); err != nil {
 		return fmt.Errorf("store snapshot: %w", err)
 	}
 	err = t.write(ctx, func(r *record) { r.Snapshot, r.Age, r.Position = name, t.age, position })

@@ -33,6 +33,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -45,6 +46,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/engine/partition"
+	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
 )
 
@@ -250,12 +252,25 @@ const (
 	again    = 250 * time.Millisecond
 )
 
-// retry tries something until it succeeds, or ctx ends.
-func retry(ctx context.Context, try func() error) error {
-	for {
-		err := try()
-		if err == nil || !pause.For(ctx, again) {
+// retry tries something until it succeeds, or ctx ends, or it fails for another reason than that NATS does not answer.
+func (n *Node) retry(ctx context.Context, try func() error) error {
+	for trouble := ""; ; {
+		err := plain(try())
+		if err == nil || errors.Is(err, errDiffers) || errors.Is(err, jetlog.ErrUnsafe) || errors.Is(err, jetstream.ErrObjectNotFound) || errors.As(err, new(*fs.PathError)) {
+			return err
+		}
+		if text := err.Error(); text != trouble && ctx.Err() == nil {
+			trouble = text
+			n.Log.Warn("waiting for NATS", "err", err)
+		}
+		if !pause.For(ctx, again) {
 			return err
 		}
 	}
+}
+
+// carry returns a context for so many bytes to or from NATS, which should not take longer than at 1 MiB a second: what carries them does not return from some
+// failures of a server.
+func carry(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, time.Minute+time.Duration(size>>20)*time.Second)
 }
