@@ -31,9 +31,9 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_670,
-	"exported names":      2_411,
+	"exported names":      2_423,
 	"public names":        530,
-	"tokens":              889_490,
+	"tokens":              897_190,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }
