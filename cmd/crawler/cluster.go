@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -64,7 +65,11 @@ func (c *clusterCrawl) check(set *flag.FlagSet, o *crawl.Options) (err error) {
 	if _, err := partition.Parse(fmt.Sprintf("1/%d", c.partitions)); err != nil {
 		return command.Misusef("--partitions %d: want 1 to 1024", c.partitions)
 	}
-	return nil
+	_, err = o.Harvester()
+	for _, u := range o.Start { // before this machine gets partitions, which it would have to give back
+		err = cmp.Or(err, o.CheckURL(u))
+	}
+	return misuse(err)
 }
 
 // run crawls the partitions that this machine has, until ctx ends.

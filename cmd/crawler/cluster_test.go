@@ -64,13 +64,14 @@ func TestCluster(t *testing.T) {
 
 func TestClusterMisuse(t *testing.T) {
 	for args, want := range map[string]string{
-		"crawl --cluster nats://127.0.0.1:1":                       `--cluster is for "crawler run"`,
-		"run --lease 5s":                                           "--lease needs --cluster",
-		"run --cluster nats://127.0.0.1:1 --partition 1/2":         "--partition and --cluster exclude each other",
-		"run --cluster nats://127.0.0.1:1 --store mirror":          "--store mirror: with --cluster want warc or none",
-		"run --cluster nats://127.0.0.1:1 --partitions 1025":       "--partitions 1025: want 1 to 1024",
-		"run --cluster nats://127.0.0.1:1 --lease 1s":              "--lease 1s: want 2 s to an hour",
-		"run --cluster nats://127.0.0.1:1 --cluster-creds missing": "--cluster: connect to NATS: ",
+		"crawl --cluster nats://127.0.0.1:1":                        `--cluster is for "crawler run"`,
+		"run --lease 5s":                                            "--lease needs --cluster",
+		"run --cluster nats://127.0.0.1:1 --partition 1/2":          "--partition and --cluster exclude each other",
+		"run --cluster nats://127.0.0.1:1 --store mirror":           "--store mirror: with --cluster want warc or none",
+		"run --cluster nats://127.0.0.1:1 --partitions 1025":        "--partitions 1025: want 1 to 1024",
+		"run --cluster nats://127.0.0.1:1 --lease 1s":               "--lease 1s: want 2 s to an hour",
+		"run --cluster nats://127.0.0.1:1 http://elsewhere.example": "crawler run: elsewhere.example is another machine: add --contact",
+		"run --cluster nats://127.0.0.1:1 --cluster-creds missing":  "--cluster: connect to NATS: ",
 	} {
 		code := 2
 		if strings.Contains(args, "missing") {
