@@ -60,7 +60,7 @@ var exceptions = map[string]string{
 	"moved-from": "the address of a site stays", "previous": "needs a file that does not exist", "nginx-include": "names a file", "nginx-reload": "goes with --nginx-include",
 	"sitemap": "names a file", "rss": "names a file", "atom": "names a file", "json-feed": "names a file", "title": "option of a feed", "feed-entries": "option of a feed",
 	"sitemap-gzip": "option of a sitemap", "access-log": "names files", "robots": "has a feature of its own", "blocked-ip": "all sites have one address",
-	"domain": "the start pages define the hosts", "partition": "needs --domain, and several crawlers", "exchange": "the same", "dry-run": "rdfgen must write", "json": "rdfgen must write", "accept-deletions": "confirmation by a person",
+	"domain": "the start pages define the hosts", "partition": "needs --domain, and several crawlers", "exchange": "the same", "cluster": "there is no NATS here", "cluster-creds": "goes with --cluster", "cluster-name": "goes with --cluster", "partitions": "goes with --cluster", "lease": "goes with --cluster", "dry-run": "rdfgen must write", "json": "rdfgen must write", "accept-deletions": "confirmation by a person",
 	"connect-timeout": "nothing here is slow", "min-speed": "nothing here is slow", "heal": "file dates are features of the runner",
 	"start": "goes with --reachable", "where": "an expression that limits the copy to a part", "only": "limits the copy to a part", "every": "goes with --as batch",
 	"count": "goes with --as batch", "ask-every": "goes with --via changes", "max-archive": "needs larger sites",
