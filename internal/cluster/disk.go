@@ -187,10 +187,12 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 		return err // the next snapshot removes what was stored
 	}
 	t.saved = st.ModTime()
+	tidy, stop := context.WithTimeout(ctx, patience) // the list of objects may never come to its end
+	defer stop()
 	if position > 0 {
-		err = t.n.in.urls.Purge(ctx, jetstream.WithPurgeSubject(t.n.subject(t.number)), jetstream.WithPurgeSequence(position+1))
+		err = t.n.in.urls.Purge(tidy, jetstream.WithPurgeSubject(t.n.subject(t.number)), jetstream.WithPurgeSequence(position+1))
 	}
-	return errors.Join(err, t.sweep(ctx, name))
+	return errors.Join(err, t.sweep(tidy, name))
 }
 
 // sweep removes the other snapshots of the partition.
