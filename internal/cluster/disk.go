@@ -187,7 +187,7 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 		return err // the next snapshot removes what was stored
 	}
 	t.saved = st.ModTime()
-	tidy, stop := context.WithTimeout(ctx, patience) // the list of objects may never come to its end
+	tidy, stop := context.WithTimeout(ctx, patience) // the NATS client may wait for the end of the list of objects for ever
 	defer stop()
 	if position > 0 {
 		err = t.n.in.urls.Purge(tidy, jetstream.WithPurgeSubject(t.n.subject(t.number)), jetstream.WithPurgeSequence(position+1))

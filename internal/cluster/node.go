@@ -246,7 +246,7 @@ var (
 	errOther = errors.New("NATS has lost what it had of this crawl")
 )
 
-// patience is how long what takes several requests to NATS may take, and again the time between one that failed and the next.
+// patience is how long a group of requests to NATS may take, and again the wait before what has failed is tried once more.
 const (
 	patience = 5 * time.Second
 	again    = 250 * time.Millisecond
@@ -269,8 +269,8 @@ func (n *Node) retry(ctx context.Context, try func() error) error {
 	}
 }
 
-// carry returns a context for so many bytes to or from NATS, which should not take longer than at 1 MiB a second: what carries them does not return from some
-// failures of a server.
+// carry returns a context for moving so many bytes to or from NATS at 1 MiB a second or more. Without its deadline, the NATS client waits for ever after some failures of
+// a server.
 func carry(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, time.Minute+time.Duration(size>>20)*time.Second)
 }
