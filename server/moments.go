@@ -25,6 +25,6 @@ func Moments(j *Journal) func(context.Context) (*content.Moment, error) {
 				}
 			}
 		}
-		return &content.Moment{Cursor: v.Head(), Modified: v.Modified(), Revision: v.Revision(), Items: items, Gone: v.Tombstones(), Close: v.Close}, nil
+		return &content.Moment{Cursor: v.Head(), Modified: v.Modified(), Items: items, Gone: v.Tombstones(), Close: v.Close}, nil
 	}
 }

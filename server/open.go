@@ -280,19 +280,19 @@ func (f *publishedFile) records(ctx context.Context, head *protocol.Manifest, ba
 	}
 }
 
-// ManifestItems returns the cursor and the items of a complete manifest in a file, which must stay. Its parts, if it has any, are
+// ManifestItems returns the head and the items of a complete manifest in a file, which must stay. Its parts, if it has any, are
 // where they are if the manifest is at path.
-func ManifestItems(ctx context.Context, file, path, base string) (at protocol.Cursor, items iter.Seq2[protocol.Item, error], err error) {
+func ManifestItems(ctx context.Context, file, path, base string) (head protocol.Manifest, items iter.Seq2[protocol.Item, error], err error) {
 	f, err := stat.Open(file)
 	if err != nil {
-		return at, nil, err
+		return head, nil, err
 	}
 	defer f.Close()
-	head, err := protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf"})
+	head, err = protocol.ReadManifestHead(f, protocol.ManifestOptions{URL: base + "robots.rdf"})
 	if err == nil && !head.Complete && head.Whole == nil {
 		err = fmt.Errorf("%w: %s does not say that it is complete", ErrUnusable, file)
 	}
-	return head.At(), func(yield func(protocol.Item, error) bool) {
+	return head, func(yield func(protocol.Item, error) bool) {
 		f, err := stat.Open(file)
 		if err != nil {
 			yield(protocol.Item{}, err)

@@ -263,6 +263,25 @@ func catchUp(ctx context.Context, log *jetlog.Log, lost <-chan error) error {
 	}
 }
 
+// toldMoments returns what the site of a log offers, for queries, once all of it was told: a reader may go on from there at another door.
+func toldMoments(log *jetlog.Log) func(context.Context) (*content.Moment, error) {
+	moments := server.Moments(log.Journal)
+	return func(ctx context.Context) (*content.Moment, error) {
+		if err := log.Told(ctx, log.Journal.Head()); err != nil { // it may take long, and nothing should be open meanwhile
+			return nil, err
+		}
+		m, err := moments(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := log.Told(ctx, m.Cursor); err != nil {
+			m.Close()
+			return nil, err
+		}
+		return m, nil
+	}
+}
+
 // own runs the writer of the log.
 func (w *told) own(ctx context.Context, own func(what string, run func() error)) {
 	own("log", func() error { return w.log.Tell(ctx, false) })

@@ -220,6 +220,9 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 		}
 	}
 	f.offer(n, site, journal)
+	if w != nil && n.Content.Items != nil {
+		n.Content.Items = toldMoments(w.log)
+	}
 	t := senders{
 		hubURL:  d.site.HubURL(),
 		engines: d.site.IndexNow(journal, public, env.Log),

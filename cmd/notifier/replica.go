@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/cel"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
 )
@@ -30,6 +32,8 @@ type replica struct {
 	log       *jetlog.Log
 	snapshot  *manifest.Snapshot
 	logger    *slog.Logger
+
+	described string // the manifest, or its parts, from which the journal has what stands beside the pages' bytes; used by keepManifest only
 
 	mu    sync.Mutex // guards files, and the directory of the parts
 	files *jetlog.Files
@@ -59,9 +63,9 @@ func (r *replica) items(ctx context.Context) (at protocol.Cursor, items iter.Seq
 	if _, err := r.fetch(ctx, file); err != nil {
 		return at, nil, err
 	}
-	at, items, err = server.ManifestItems(ctx, file, r.snapshot.Path, r.base)
-	r.logger.Info("the copy of the site begins with its manifest", "at", at.String())
-	return at, items, err
+	head, items, err := server.ManifestItems(ctx, file, r.snapshot.Path, r.base)
+	r.logger.Info("the copy of the site begins with its manifest", "at", head.At().String())
+	return head.At(), items, err
 }
 
 // Waits of keepManifest.
@@ -105,14 +109,18 @@ func (r *replica) fetchManifest(ctx context.Context, version string) (string, er
 	if now, err = r.fetch(ctx, file); err != nil {
 		return version, err
 	}
-	at, _, err := server.ManifestItems(ctx, file, r.snapshot.Path, r.base)
+	head, items, err := server.ManifestItems(ctx, file, r.snapshot.Path, r.base)
 	if err != nil {
 		return version, err
 	}
+	at := head.At()
 	if is := r.snapshot.Cursor(); is.Epoch == at.Epoch && is.Seq > at.Seq {
 		return now, nil // of a writer that was replaced
 	}
 	if err := r.log.Told(ctx, at); err != nil {
+		return version, err
+	}
+	if err := r.describe(ctx, now, &head, items); err != nil {
 		return version, err
 	}
 	if err := r.snapshot.Place(file, r.log.Journal); err != nil {
@@ -121,6 +129,41 @@ func (r *replica) fetchManifest(ctx context.Context, version string) (string, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return now, r.files.Sweep(ctx, r.partsDir())
+}
+
+// describe stores what the manifest says of pages beside their bytes, such as a new title: for that there is no change. Of a manifest in
+// parts, the parts that follow the changes say nothing new.
+func (r *replica) describe(ctx context.Context, version string, head *protocol.Manifest, items iter.Seq2[protocol.Item, error]) error {
+	if head.Whole != nil {
+		parts := sha256.New()
+		for _, p := range head.Whole.Parts {
+			parts.Write(p.Digest[:])
+		}
+		version = string(parts.Sum(nil))
+	}
+	if version == r.described {
+		return nil
+	}
+	var batch []protocol.Change
+	store := func() (err error) {
+		err = r.log.Journal.Replay(ctx, protocol.Cursor{}, batch)
+		batch = batch[:0]
+		return err
+	}
+	for it, err := range items {
+		if err == nil && len(batch) == protocol.MaxBatch {
+			err = store()
+		}
+		if err != nil {
+			return err
+		}
+		batch = append(batch, protocol.Change{Item: it})
+	}
+	err := store()
+	if err == nil {
+		r.described = version
+	}
+	return err
 }
 
 // offered is a log without what was said of pages that are not offered any more: only that they are gone. A page may have been
@@ -228,6 +271,12 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 		n.Welcome = &d.welcome
 	}
 	n.Clients.Proxies = d.proxies
+	if d.log.on.Query {
+		n.Content.Items = toldMoments(r.log)
+	}
+	if d.log.on.Expressions {
+		n.Clients.Where = new(cel.Expressions).Compile
+	}
 	if d.log.on.Pages {
 		r.contents = jetlog.NewContents(r.log, r.logger)
 		n.Content.Pages, n.Content.Item = r.contents, func(url string) (protocol.Item, bool, error) {

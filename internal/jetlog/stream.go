@@ -375,13 +375,11 @@ func (w *writer) tell(ctx context.Context, changes []protocol.Change) error {
 	return w.append(ctx, w.last.origin, records)
 }
 
-// record returns what the stream says of a change: all but the title that the page had before, which may be one that was withdrawn. Doors
-// whose log is in NATS evaluate no expressions, and nothing else asks for it.
+// record returns what the stream says of a change. A title that the page had before may be one that was withdrawn: then nothing is said of
+// how the page was, and a door sends the change, as a deletion, to readers whose filter the page does not match now.
 func record(c protocol.Change) []byte {
-	if c.Before != nil {
-		was := *c.Before
-		was.Title = ""
-		c.Before = &was
+	if c.Before != nil && c.Before.Title != c.Item.Title {
+		c.Before = nil
 	}
 	return journal.AppendChange(nil, c)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -14,6 +15,9 @@ import (
 // readers: so this journal is a copy of the other one, from the cursor on where it was adopted. The first change must be the
 // one after the head, else nothing is stored and the error wraps protocol.ErrEpoch. Entries are as after Renew. At most
 // protocol.MaxBatch changes per call.
+//
+// A change without number or operation says what stands beside the bytes of a page, such as its title: that is stored if the
+// bytes here are the same. With such changes alone, after is not used.
 func (j *Journal) Replay(ctx context.Context, after protocol.Cursor, changes []protocol.Change) error {
 	j.turn.Lock()
 	defer j.turn.Unlock()
@@ -23,7 +27,8 @@ func (j *Journal) Replay(ctx context.Context, after protocol.Cursor, changes []p
 	}
 	if err == nil {
 		err = j.update(func(tx *bbolt.Tx, m *meta) error {
-			if after != m.headCursor() || after.IsZero() {
+			told := slices.ContainsFunc(changes, func(c protocol.Change) bool { return c.Op != "" })
+			if told && (after != m.headCursor() || after.IsZero()) {
 				return fmt.Errorf("%w: changes after %v do not follow %v", protocol.ErrEpoch, after, m.headCursor())
 			}
 			t := newTurn(tx, m, j.opts.Now())
@@ -44,6 +49,9 @@ func (j *Journal) Replay(ctx context.Context, after protocol.Cursor, changes []p
 
 // repeat stores a change as it is.
 func (t *turn) repeat(c protocol.Change) error {
+	if c.Op == "" {
+		return t.describe(c.Item)
+	}
 	if c.Seq != t.m.head+1 {
 		return fmt.Errorf("%w: change %d does not follow %d", protocol.ErrEpoch, c.Seq, t.m.head)
 	}
@@ -73,4 +81,18 @@ func (t *turn) repeat(c protocol.Change) error {
 	}
 	t.dirty = true
 	return t.tell(c)
+}
+
+// describe stores what stands beside the bytes of a page.
+func (t *turn) describe(it protocol.Item) error {
+	t.steps++
+	key := itemKey(it.URL)
+	e, present, err := getEntry(t.items, key)
+	if err != nil || !present || e.Item.Digest != it.Digest || !e.Item.Modified.Equal(it.Modified) {
+		return err
+	}
+	is := e
+	is.Item = besides(e.Item, kept(it))
+	t.quiet = t.quiet || is.Item != e.Item
+	return t.put(key, is, &e)
 }

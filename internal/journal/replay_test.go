@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -132,5 +133,33 @@ func TestCopyIsToldTwiceThatPagesAreGone(t *testing.T) {
 	want := []protocol.Tombstone{{URL: "b", To: "c", At: noon, Seq: changes[3].Seq}, {URL: "a", At: noon, Seq: changes[2].Seq}}
 	if got := stonesOf(t, second); !slices.Equal(got, want) {
 		t.Errorf("tombstones %v, want %v", got, want)
+	}
+}
+
+// What is said beside the bytes of a page is copied without a change, if the bytes are the same.
+func TestCopyOfWhatStandsBesideTheBytes(t *testing.T) {
+	first, _ := begin(t, nil, "a.html", "b.html")
+	second := open(t, filepath.Join(t.TempDir(), "copy"), nil)
+	must.OK(t, second.Adopt(t.Context(), first.Head(), itemsOf(t, first)))
+	head := second.Head()
+	entries := entriesOf(t, second)
+	same, other := entries[0].Item, entries[1].Item
+	same.Title, same.Language, same.Importance = "A title", "en", 50
+	other.Title, other.Digest = "That of other bytes", protocol.Sum([]byte("other bytes"))
+	absent := page("absent.html", "absent")
+	revision := second.Revision()
+	for range 2 {
+		must.OK(t, second.Replay(t.Context(), protocol.Cursor{}, []protocol.Change{{Item: same}, {Item: other}, {Item: absent}}))
+		got := entriesOf(t, second)
+		if got[0].Item != same || got[1].Item != entries[1].Item || len(got) != 2 || second.Head() != head || second.Revision() != revision+1 {
+			t.Errorf("%+v", got)
+		}
+		got[0].Item = entries[0].Item
+		if !reflect.DeepEqual(got, entries) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if err := second.Replay(t.Context(), protocol.Cursor{}, []protocol.Change{{Item: same}, {Seq: head.Seq + 1, Op: protocol.Update, Item: other}}); !errors.Is(err, protocol.ErrEpoch) {
+		t.Errorf("a change after no cursor: %v", err)
 	}
 }

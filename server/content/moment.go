@@ -12,7 +12,6 @@ import (
 type Moment struct {
 	Cursor   protocol.Cursor
 	Modified time.Time // when the site last changed
-	Revision uint64    // two Moments with different items have different revisions
 
 	// Items yields the items after a URL, in the order of protocol.Compare; after
 	// "" all items. Gone yields the tombstones, newest first.

@@ -263,7 +263,7 @@ func (a *answer) find(ctx context.Context) error {
 		}
 		if ok {
 			a.last = i.URL
-			fmt.Fprintln(a.sum, i.URL)
+			fmt.Fprintln(a.sum, i.URL, i.Title, i.Text, i.Language, i.Canonical, i.Importance)
 		}
 	}
 	if a.sel.filter.Since.IsZero() || a.past != "" {
@@ -348,9 +348,9 @@ func (a *answer) url(past string) string {
 	return u
 }
 
-// etag covers the result, and not only the journal: rules alone can change what a caller
-// may be told. It is weak, since it does not cover how the result is written.
+// etag covers the result, and not only the cursor: rules alone can change what a caller may be told, and what stands beside
+// a page's bytes may change. It is the same at all doors of a site. It is weak, since it does not cover how the result is written.
 func (a *answer) etag() string {
-	fmt.Fprintf(a.sum, "%s %d\n%s\n%s\n%s", a.offer.Cursor, a.offer.Revision, a.url(a.past), a.more(), a.sel.caller.Name)
+	fmt.Fprintf(a.sum, "%s\n%s\n%s\n%s", a.offer.Cursor, a.url(a.past), a.more(), a.sel.caller.Name)
 	return "W/" + web.EntityTag(a.sum)
 }

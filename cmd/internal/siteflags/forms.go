@@ -112,14 +112,14 @@ func formsOf(f *Flags, set *flag.FlagSet, files bool) (Forms, error) {
 	return o, nil
 }
 
-// SharedForms is Forms for a site whose log several notifiers share: its changes and present pages can be delivered. A door gets
+// SharedForms is Forms for a site whose log several notifiers share: its changes and present pages can be delivered, and queries answered. A door gets
 // the pages from the notifier that writes.
 func (f *Flags) SharedForms(set *flag.FlagSet, door bool) (Forms, error) {
 	on, err := formsOf(f, set, door || f.Docroot != "")
 	switch {
 	case err != nil:
-	case on.Versions > 0 || on.Archive || on.Query || on.Expressions || on.Callers != "":
-		err = command.Misusef("with --log changes and present pages are delivered, the same to all crawlers, so far: leave out --preset high, --versions, --archive, --query, --expressions and --callers; --pages is possible")
+	case on.Versions > 0 || on.Archive || on.Callers != "":
+		err = command.Misusef("with --log no differences and archives are delivered, and the same to all crawlers, so far: leave out --preset high, --versions, --archive and --callers; --pages, --query and --expressions are possible")
 	case f.senders.ownHub || len(f.journal.Former) > 0:
 		err = command.Misusef("--hub and --moved-from do not work with --log yet")
 	}
