@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/server/cel"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/inventory"
+	"github.com/parleyweb/parley/server/versions"
 )
 
 // deliveries are the forms, and what identified crawlers get besides. Callers and agents may be nil.
@@ -29,11 +29,7 @@ type deliveries struct {
 }
 
 // newDeliveries returns what the options enable, for an inventory and its journal.
-func newDeliveries(site *siteflags.Flags, set *flag.FlagSet, inv inventory.Inventory, j *server.Journal, log *slog.Logger) (*deliveries, error) {
-	on, err := site.Forms(set)
-	if err != nil {
-		return nil, err
-	}
+func newDeliveries(site *siteflags.Flags, on siteflags.Forms, inv inventory.Inventory, j *server.Journal, log *slog.Logger) (_ *deliveries, err error) {
 	d := &deliveries{}
 	if on.Callers != "" {
 		if d.callers, err = caller.Read(on.Callers); err != nil {
@@ -85,23 +81,23 @@ func (d *deliveries) own(ctx context.Context, own func(what string, run func() e
 	}
 }
 
-// doors adds the pages themselves to the doors of the notifier, if they are
+// withPages adds the pages themselves to the doors of the notifier, if they are
 // served here.
-func (d *deliveries) doors(n *doors.Notifier, base string) http.Handler {
+func withPages(n *doors.Notifier, pages *versions.Handler, base string) http.Handler {
 	u, err := url.Parse(base)
-	if d.Pages == nil || err != nil {
+	if pages == nil || err != nil {
 		return n
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		below, ours := strings.CutPrefix(r.URL.Path, u.Path)
-		if ours && below == "robots.rdf" && d.Pages.Redirect(w, r) { // crawlers believe in a move of the site only if it is redirected, too
+		if ours && below == "robots.rdf" && pages.Redirect(w, r) { // crawlers believe in a move of the site only if it is redirected, too
 			return
 		}
 		if !ours || doors.IsDoor(below) || r.URL.Path == "/"+protocol.DiscoveryPath {
 			n.ServeHTTP(w, r)
 			return
 		}
-		d.Pages.ServeHTTP(w, r)
+		pages.ServeHTTP(w, r)
 	})
 }
 

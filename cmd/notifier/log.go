@@ -138,12 +138,14 @@ type told struct {
 	log    *jetlog.Log
 	sharer *jetlog.Sharer
 	lost   <-chan error // another notifier has the lease
+
+	earlier *jetlog.Contents // for differences; nil if there are none
 }
 
 // share makes pages, which may be nil, those of all doors, by the evidence of what is public. What a task or a scan withdraws is gone from
-// NATS when that is answered.
-func (w *told) share(pages content.Pages, k *evidence.Keeper, tasks map[string]func(context.Context, url.Values) (any, error)) {
-	w.sharer = &jetlog.Sharer{Stream: w.stream, Journal: w.log.Journal, Pages: pages, Logger: w.log.Logger}
+// NATS when that is answered. Of earlier versions so many bytes are kept.
+func (w *told) share(pages content.Pages, earlier int64, k *evidence.Keeper, tasks map[string]func(context.Context, url.Values) (any, error)) {
+	w.sharer = &jetlog.Sharer{Stream: w.stream, Journal: w.log.Journal, Pages: pages, Earlier: earlier, Logger: w.log.Logger}
 	if pages != nil {
 		w.sharer.Until, w.sharer.Closed, w.sharer.Every = k.Until, k.Closed, k.For/8
 		k.Changed(w.sharer.Changed)
@@ -286,6 +288,9 @@ func toldMoments(log *jetlog.Log) func(context.Context) (*content.Moment, error)
 func (w *told) own(ctx context.Context, own func(what string, run func() error)) {
 	own("log", func() error { return w.log.Tell(ctx, false) })
 	own("contents", func() error { return w.sharer.Run(ctx) })
+	if w.earlier != nil {
+		own("earlier versions", func() error { return w.earlier.Follow(ctx) })
+	}
 	own("lease", func() error {
 		select {
 		case err := <-w.lost:

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
+	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
 	"github.com/parleyweb/parley/internal/jetlog"
@@ -38,21 +40,23 @@ func startNATS(t *testing.T) *natsserver.Server {
 	return s
 }
 
-// run runs a notifier until the test ends.
-func (g *guarded) run(args ...string) {
+// run runs a notifier until stop is called, or the test ends.
+func (g *guarded) run(args ...string) (stop func()) {
 	g.Helper()
-	ctx, stop := context.WithCancel(g.Context())
+	ctx, cancel := context.WithCancel(g.Context())
 	ended := make(chan int, 1)
 	var said bytes.Buffer
 	go func() {
 		ended <- command.Main(ctx, notifier, append([]string{"--base", g.base, "--pages", "--hurry", "50ms", "--log-level", "warn"}, args...), nil, io.Discard, &said)
 	}()
-	g.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if code := <-ended; code != 0 || g.Failed() {
 			g.Errorf("exit code %d after stop: %s", code, said.String())
 		}
 	})
+	g.Cleanup(stop)
+	return stop
 }
 
 // A door on another machine delivers the bytes that the web server shows to anybody, as the notifier of the site does, and no others: not
@@ -231,5 +235,81 @@ func TestStatusOfADoorElsewhere(t *testing.T) {
 	must.OK(t, json.Unmarshal([]byte(said), &says))
 	if says.Log.Role != "door" || says.Log.Here != head.Head || says.Log.Away == "" || says.Log.NoContents == "" {
 		t.Errorf("%+v", says.Log)
+	}
+}
+
+// A door on another machine delivers differences, to readers of changes and for requests of the pages themselves, until the page is withdrawn.
+func TestDifferencesOfADoorElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	listen, elsewhere := front.FreeAddress(), front.FreeAddress()
+	g := &guarded{T: t, root: filepath.Join(dir, "docroot"), base: "http://" + elsewhere + "/", doors: "http://" + listen + "/"}
+	door := &guarded{T: t, base: g.base, doors: g.base}
+	first, second := text("first"), text("second")
+	g.write("page.html", first)
+	g.write("other.html", text("other"))
+	nats := startNATS(t).ClientURL()
+	write := func(state string) (stop func()) {
+		g.state = filepath.Join(dir, state)
+		return g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "0", "--trust-docroot", "--write-every", "10ms", "--versions", "1000000")
+	}
+	stop := write("state")
+	door.run("--log", nats, "--listen", elsewhere, "--door", "--state", filepath.Join(dir, "door"), "--versions", "1000000", "--serve-pages")
+	for _, d := range []*guarded{g, door} {
+		until(t, func() bool { code, _ := get(d.doors + "robots.rdf"); return code == http.StatusOK })
+	}
+	begin := g.cursor()
+	page := func(header ...string) (*http.Response, string) {
+		return must.Fetch(t, "GET", door.doors+"page.html", "", append(header, "Accept-Encoding", "identity, dcz")...)
+	}
+	until(t, func() bool { resp, said := page(); return resp.StatusCode == http.StatusOK && said == first })
+
+	g.write("page.html", second)
+	until(t, func() bool { return door.cursor() != begin })
+	sum := protocol.Sum([]byte(first))
+	check := func(delta []byte) {
+		t.Helper()
+		if len(delta) > 500 || string(must.Get(coding.ApplyDelta([]byte(first), delta, 1<<20))) != second {
+			t.Errorf("a difference of %d bytes does not lead to the page", len(delta))
+		}
+	}
+	differs := func(d *guarded) { // the bytes of two doors may differ
+		t.Helper()
+		until(t, func() bool { // usually at once
+			m, err := protocol.ParseMessage([]byte(d.door("parley/changes?as=delta&after=" + begin)))
+			if err != nil || len(m.Bodies) != 1 || m.Bodies[0].Coding != protocol.CodingDelta || m.Bodies[0].Base != sum {
+				return false
+			}
+			check(m.Bodies[0].Bytes)
+			return true
+		})
+	}
+	differs(g)
+	differs(door)
+	resp, said := page("Available-Dictionary", ":"+base64.StdEncoding.EncodeToString(sum[:])+":")
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != "dcz" {
+		t.Fatalf("%s of %d bytes, %v", resp.Status, len(said), resp.Header)
+	}
+	check([]byte(said))
+	if resp, said := page("Available-Dictionary", ":"+base64.StdEncoding.EncodeToString(make([]byte, 32))+":"); resp.StatusCode != http.StatusOK || said != second {
+		t.Errorf("to a client that has something else: %s of %d bytes", resp.Status, len(said))
+	}
+
+	stop() // the next writer has none of the earlier versions on its disk
+	write("another state")
+	until(t, func() bool {
+		var health logHealth
+		return server.Ask(t.Context(), g.state, "GET", "/log", &health) == nil && health.Role == "writer"
+	})
+	differs(g)
+	g.write("robots.txt", "User-agent: *\nDisallow: /page.html\n")
+	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/look", new(any)))
+	if resp, said := page(); resp.StatusCode == http.StatusOK {
+		t.Errorf("the scan that found the rule is over, and the door delivers %d bytes", len(said))
+	}
+	if m := must.Get(protocol.ParseMessage([]byte(door.door("parley/changes?as=delta&after=" + begin)))); len(m.Bodies) > 0 {
+		t.Errorf("%+v", m)
+	}
+	if code, said := get(door.doors + "other.html"); code != http.StatusOK || said != text("other") {
+		t.Errorf("another page: %d, %d bytes", code, len(said))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/internal/site/static"
@@ -186,7 +187,14 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 	if err != nil {
 		return err
 	}
-	f, err := newDeliveries(&d.site, env.Flags, site, journal, env.Log)
+	on, err := d.site.Forms(env.Flags)
+	if w != nil {
+		on, err = d.site.SharedForms(env.Flags, false)
+	}
+	if err != nil {
+		return err
+	}
+	f, err := newDeliveries(&d.site, on, site, journal, env.Log)
 	if err != nil {
 		return err
 	}
@@ -251,7 +259,11 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 	}
 	rules, tasks := siteflags.RulesOf(site), f.Tasks(n)
 	if w != nil {
-		w.share(n.Content.Pages, f.Evidence, tasks)
+		w.share(n.Content.Pages, d.log.on.Versions, f.Evidence, tasks)
+		if d.log.on.Versions > 0 && f.Versions != nil { // of those that an earlier writer had on its disk
+			w.earlier = jetlog.NewContents(w.log, env.Log)
+			f.Versions.Earlier = w.earlier.Earlier
+		}
 	}
 	tasks["robots-now"] = func(context.Context, url.Values) (any, error) { rules.AcceptRobots(); return nil, nil }
 	holder := &server.Holder{State: d.site.State, Publisher: p, HTTP: d.site.HTTP(), Tasks: tasks, Log: env.Log,
@@ -270,7 +282,9 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 	if err != nil {
 		return err
 	}
-	own("doors", func() error { return serve(ctx, doors, t.doors(f.doors(n, d.site.Base), d.site.Base), n.Close) })
+	own("doors", func() error {
+		return serve(ctx, doors, t.doors(withPages(n, f.Pages, d.site.Base), d.site.Base), n.Close)
+	})
 	if adminListener != nil {
 		page := &sitePage{base: d.site.Base, journal: journal, publisher: p, notifier: n, forms: f, senders: &t, rules: rules, holder: holder, told: w}
 		if logs := d.site.AccessLogs(); len(logs) > 0 {

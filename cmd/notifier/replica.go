@@ -18,8 +18,10 @@ import (
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/cel"
+	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/doors"
 	"github.com/parleyweb/parley/server/manifest"
+	"github.com/parleyweb/parley/server/versions"
 )
 
 // A replica is a copy of what another notifier tells of a site: its changes in a journal, and the files of its manifest.
@@ -277,9 +279,18 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 	if d.log.on.Expressions {
 		n.Clients.Where = new(cel.Expressions).Compile
 	}
+	var store *versions.Store
+	var served *versions.Handler
 	if d.log.on.Pages {
 		r.contents = jetlog.NewContents(r.log, r.logger)
-		n.Content.Pages, n.Content.Item = r.contents, func(url string) (protocol.Item, bool, error) {
+		store = &versions.Store{Journal: r.log.Journal, Open: r.contents.Open, Log: r.logger}
+		if d.log.on.Versions > 0 {
+			store.Earlier = r.contents.Earlier
+		}
+		if d.log.on.Serve {
+			served = &versions.Handler{Store: store, Journal: r.log.Journal, Base: d.site.Base, Expires: d.log.on.Expires}
+		}
+		n.Content.Pages, n.Content.Item = copiedPages{store, r.contents}, func(url string) (protocol.Item, bool, error) {
 			e, ok, err := r.log.Journal.Get(url)
 			return e.Item, ok, err
 		}
@@ -289,7 +300,7 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 		return err
 	}
 	ctx, own, wait := owning(ctx)
-	own("doors", func() error { return serve(ctx, listener, n, n.Close) })
+	own("doors", func() error { return serve(ctx, listener, withPages(n, served, d.site.Base), n.Close) })
 	if adminListener != nil {
 		own("admin", func() error {
 			return serve(ctx, adminListener, healthMux(&metrics{r.publisher, n, nil}, func(ctx context.Context) (bool, any) {
@@ -301,6 +312,7 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 	own("log", func() error { return r.log.Follow(ctx) })
 	if r.contents != nil {
 		own("contents", func() error { return r.contents.Follow(ctx) })
+		own("versions", func() error { return store.Run(ctx) })
 	}
 	own("manifest", func() error { return r.keepManifest(ctx) })
 	own("socket", func() error {
@@ -327,6 +339,15 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 	}
 	return nil
 }
+
+// copiedPages are pages whose bytes are in NATS, with their differences.
+type copiedPages struct {
+	content.Pages
+	contents *jetlog.Contents
+}
+
+// Present implements [content.Pages]. It does not wait for the bytes of a page that was just edited.
+func (p copiedPages) Present(item *protocol.Item) bool { return p.contents.Present(item) }
 
 // errOver ends a phase that has succeeded.
 var errOver = errors.New("over")

@@ -1,10 +1,13 @@
 package jetlog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,8 +41,6 @@ type Contents struct {
 
 	late protocol.Cursor // up to here nobody waits for contents any more; the lock of the book guards it
 }
-
-var _ content.Pages = (*Contents)(nil)
 
 // NewContents returns the contents of the pages in a log, which follows its stream.
 func NewContents(l *Log, logger *slog.Logger) *Contents {
@@ -105,68 +106,87 @@ func (c *Contents) wait(ctx context.Context, item *protocol.Item) {
 	}
 }
 
-// Page implements [content.Pages].
-func (c *Contents) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
-	if item.Length > max {
-		return nil, fmt.Errorf("page %s of %d bytes: %w", item.URL, item.Length, content.ErrNoVersion)
-	}
-	is, err := c.open(ctx, item)
-	if errors.Is(err, content.ErrNoVersion) {
-		c.wait(ctx, item)
-		is, err = c.open(ctx, item)
-	}
-	var page []byte
-	if err == nil {
-		page, err = c.fetch(ctx, item, is, max)
-	}
-	if err == nil {
-		_, err = c.open(ctx, item) // it may have been withdrawn meanwhile
-	}
-	if err != nil {
-		return nil, fmt.Errorf("page %s: %w", item.URL, err)
-	}
-	return page, nil
-}
-
-// fetch reads the bytes of a page from the stream.
-func (c *Contents) fetch(ctx context.Context, item *protocol.Item, is shown, max int64) ([]byte, error) {
+// fetch reads the bytes of a version of a page from the stream.
+func (c *Contents) fetch(ctx context.Context, item *protocol.Item, v *version) ([]byte, error) {
 	stream, err := c.book.stream.open(ctx)
 	if err != nil {
 		return nil, errors.Join(content.ErrNoVersion, err)
 	}
-	page := make([]byte, 0, min(item.Length+1, max))
-	for part := range is.Parts {
-		m, err := stream.GetLastMsgForSubject(ctx, c.book.bodySubject(idOf(item.URL), part))
+	page := make([]byte, 0, v.Length)
+	for part := range v.parts() {
+		m, err := stream.GetLastMsgForSubject(ctx, c.book.bodySubject(idOf(item.URL), v.Digest, part))
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
 			return nil, errors.Join(content.ErrNoVersion, err)
 		}
-		if page = append(page, m.Data...); int64(len(page)) > max {
-			return nil, content.ErrNoVersion
-		}
+		page = append(page, m.Data...)
 	}
-	if protocol.Sum(page) != item.Digest {
+	if protocol.Sum(page) != v.Digest {
 		return nil, fmt.Errorf("it has changed meanwhile: %w", content.ErrNoVersion)
 	}
-	return page, nil
+	_, err = c.open(ctx, item) // it may have been withdrawn meanwhile
+	return page, err
 }
 
-// Delta implements [content.Pages]. There are no earlier versions: readers of differences get whole pages.
-func (c *Contents) Delta(_ context.Context, item *protocol.Item, _ protocol.Digest) ([]byte, error) {
-	return nil, fmt.Errorf("difference of %s: %w", item.URL, content.ErrNoVersion)
-}
-
-// Version implements [content.Pages], for present versions.
-func (c *Contents) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
-	return c.Page(ctx, item, max)
-}
-
-// Present implements [content.Pages].
+// Present reports whether item is what its page is now, and anybody may have its bytes.
 func (c *Contents) Present(item *protocol.Item) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, err := c.open(ctx, item)
 	return err == nil
 }
+
+// Open opens the present page of a URL; the bytes come when they are read. The error, and that of reading, wraps content.ErrNoVersion if
+// there is none, or nobody may have it.
+func (c *Contents) Open(ctx context.Context, url string) (io.ReadCloser, error) {
+	var is shown
+	e, ok, err := c.Log.Journal.Get(url)
+	if err == nil && !ok {
+		err = content.ErrNoVersion
+	}
+	if err == nil {
+		is, err = c.open(ctx, &e.Item)
+	}
+	if ok && errors.Is(err, content.ErrNoVersion) {
+		c.wait(ctx, &e.Item)
+		is, err = c.open(ctx, &e.Item)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("page %s: %w", url, err)
+	}
+	return &body{read: func() ([]byte, error) { return c.fetch(ctx, &e.Item, &is.version) }}, nil
+}
+
+// Earlier opens an earlier version of a page, in the same way. It is there only as long as anybody may have item, the present one.
+func (c *Contents) Earlier(ctx context.Context, item *protocol.Item, d protocol.Digest) (io.ReadCloser, error) {
+	is, err := c.open(ctx, item)
+	i := slices.IndexFunc(is.Old, func(v version) bool { return v.Digest == d })
+	if err == nil && i < 0 {
+		err = content.ErrNoVersion
+	}
+	if err != nil {
+		return nil, fmt.Errorf("earlier version of %s: %w", item.URL, err)
+	}
+	return &body{read: func() ([]byte, error) { return c.fetch(ctx, item, &is.Old[i]) }}, nil
+}
+
+// A body is the bytes of a version, read once they are needed.
+type body struct {
+	read func() ([]byte, error)
+	page *bytes.Reader // nil before
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.page == nil {
+		page, err := b.read()
+		if err != nil {
+			return 0, err
+		}
+		b.page = bytes.NewReader(page)
+	}
+	return b.page.Read(p)
+}
+
+func (b *body) Close() error { return nil }

@@ -25,7 +25,9 @@ type contentsSite struct {
 	stream  *jetlog.Stream
 	journal *journal.Journal
 	door    *running
-	pages   *jetlog.Contents
+
+	contents *jetlog.Contents
+	pages    *versions.Store // with them
 
 	mu     sync.Mutex
 	files  map[string]string
@@ -103,12 +105,14 @@ type sharing struct {
 
 // deliver starts another door for contents.
 func (c *contentsSite) deliver() {
-	c.pages = jetlog.NewContents(c.door.Log, c.log())
+	c.contents = jetlog.NewContents(c.door.Log, c.log())
+	contents := c.contents
+	c.pages = &versions.Store{Journal: c.door.Journal, Open: contents.Open, Earlier: contents.Earlier}
 	ctx, cancel := context.WithCancel(c.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.pages.Follow(ctx)
+		contents.Follow(ctx)
 	}()
 	c.Cleanup(func() { cancel(); <-ended })
 }
@@ -143,8 +147,8 @@ func (c *contentsSite) has(item *protocol.Item, text string) {
 		page, err = c.pages.Page(c.Context(), item, 32<<20)
 		return !errors.Is(err, content.ErrNoVersion)
 	})
-	if err != nil || string(page) != text || !c.pages.Present(item) {
-		c.Errorf("%s: %d bytes of %d, present: %v, %v", item.URL, len(page), len(text), c.pages.Present(item), err)
+	if err != nil || string(page) != text || !c.contents.Present(item) {
+		c.Errorf("%s: %d bytes of %d, present: %v, %v", item.URL, len(page), len(text), c.contents.Present(item), err)
 	}
 }
 
@@ -157,15 +161,15 @@ func (c *contentsSite) delivers(item *protocol.Item) bool {
 // lacks is an error if the door delivers bytes of a page.
 func (c *contentsSite) lacks(item *protocol.Item) {
 	c.Helper()
-	if page, err := c.pages.Page(c.Context(), item, 32<<20); !errors.Is(err, content.ErrNoVersion) || c.pages.Present(item) {
-		c.Errorf("%s: %d bytes are delivered, present: %v, %v", item.URL, len(page), c.pages.Present(item), err)
+	if page, err := c.pages.Page(c.Context(), item, 32<<20); !errors.Is(err, content.ErrNoVersion) || c.contents.Present(item) {
+		c.Errorf("%s: %d bytes are delivered, present: %v, %v", item.URL, len(page), c.contents.Present(item), err)
 	}
 }
 
 // soon waits until the door has a page, or has it no longer.
 func (c *contentsSite) soon(item *protocol.Item, has bool) {
 	c.Helper()
-	c.eventually(fmt.Sprintf("%s: present is %v", item.URL, has), func() bool { return c.pages.Present(item) == has })
+	c.eventually(fmt.Sprintf("%s: present is %v", item.URL, has), func() bool { return c.contents.Present(item) == has })
 }
 
 // A door delivers the bytes of each page as soon as it was told of it, whatever its size, and no others: not of the version
@@ -321,14 +325,14 @@ func TestDoorThatIsCutOff(t *testing.T) {
 	c.servers[0].Shutdown()
 	c.servers[0].WaitForShutdown()
 	began, last := time.Now(), time.Duration(0)
-	for asked := time.Duration(0); c.pages.Present(item); asked = time.Since(began) {
+	for asked := time.Duration(0); c.contents.Present(item); asked = time.Since(began) {
 		last = asked
 	}
 	if last > jetlog.Forgotten-time.Second {
 		t.Errorf("delivered for %v more", last)
 	}
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if c.pages.Present(item) {
+		if c.contents.Present(item) {
 			t.Fatal("it is delivered again")
 		}
 	}
@@ -398,7 +402,7 @@ func TestPurgeWhilePagesAreStored(t *testing.T) {
 	slow <- struct{}{} // the first page is read
 	purged := make(chan error, 1)
 	go func() { purged <- next.Purge(t.Context(), item.URL) }()
-	stays := func() bool { return c.pages.Present(item) || c.pages.Present(gone) }
+	stays := func() bool { return c.contents.Present(item) || c.contents.Present(gone) }
 	for read := 1; stays(); read++ {
 		if read == more {
 			t.Fatal("all pages are stored first")

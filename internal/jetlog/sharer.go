@@ -23,12 +23,15 @@ type Sharer struct {
 	Stream  *Stream
 	Journal *journal.Journal // of the site, which is written here
 
-	// Pages delivers only bytes that anybody may have. Nil: no contents are shared any more, and the next three fields are not used.
+	// Pages delivers only bytes that anybody may have. Nil: no contents are shared any more, and the next four fields are not used.
 	Pages content.Pages
 
 	// Until returns until when anybody may have the bytes of a page, the zero time if nobody may, and false if nothing is known
 	// here: then what the last writer stored stands.
 	Until func(page string, d protocol.Digest) (until time.Time, known bool)
+
+	// Earlier is how many bytes of earlier versions of the pages are kept in the stream, for differences. They go with their page.
+	Earlier int64
 
 	Closed func() bool   // no bytes may be delivered, of no page
 	Every  time.Duration // all pages are compared with the stream so often
@@ -156,8 +159,14 @@ func (s *Sharer) run(ctx context.Context) error {
 		err = b.ask(ctx)
 	}
 	b.mu.Lock()
-	s.out, s.held, s.walked = &pageWriter{book: b, fence: b.fence, told: b.at, pages: map[pageID]shown{}, withdrew: time.Now()}, map[string]bool{}, time.Time{}
+	s.out, s.held, s.walked = &pageWriter{book: b, fence: b.fence, told: b.at, pages: map[pageID]shown{}, most: s.Earlier, withdrew: time.Now()}, map[string]bool{}, time.Time{}
+	for _, is := range b.pages {
+		s.out.old += is.earlier()
+	}
 	b.mu.Unlock()
+	if err == nil {
+		err = s.out.trim(ctx)
+	}
 	for err == nil {
 		var more bool
 		if more, err = s.step(ctx); err == nil && !more {
@@ -327,7 +336,7 @@ func (s *Sharer) judge(ctx context.Context, url string) error {
 		return err
 	}
 	id := idOf(url)
-	is := s.out.book.page(id)
+	is := s.out.page(id)
 	e, ok, err := s.Journal.Get(url)
 	if err != nil {
 		return err
@@ -349,23 +358,24 @@ func (s *Sharer) judge(ctx context.Context, url string) error {
 		return s.out.withdraw(ctx, id)
 	}
 	page, err := s.Pages.Page(ctx, item, mostPage) // it may wait for the web server
-	until, _ := s.Until(url, item.Digest)
+	until, known := s.Until(url, item.Digest)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, content.ErrNoVersion), err == nil && !until.After(now):
+	case err != nil && !errors.Is(err, content.ErrNoVersion):
+		return err
+	case (err != nil || !until.After(now)) && !known:
+		return s.out.hide(ctx, id)
+	case err != nil, !until.After(now):
 		return s.out.withdraw(ctx, id)
-	case err != nil:
-		return err
 	}
-	parts := (len(page) + partBytes - 1) / partBytes
-	for part := range parts {
-		if err := s.out.add(ctx, s.out.book.bodySubject(id, part), page[part*partBytes:min(len(page), (part+1)*partBytes)], 0); err != nil {
-			return err
-		}
+	v := version{Digest: item.Digest, Length: int64(len(page))}
+	err = s.out.store(ctx, id, &v, page)
+	if err == nil {
+		err = s.out.show(ctx, id, shown{version: v, Until: until, Old: s.out.earlier(&is, v.Digest)})
 	}
-	if err := s.out.empty(ctx, id, parts, is.Parts); err != nil {
-		return err
+	if err == nil {
+		err = s.out.trim(ctx)
 	}
-	return s.out.show(ctx, id, shown{Digest: item.Digest, Until: until, Parts: parts})
+	return err
 }

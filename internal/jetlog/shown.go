@@ -19,10 +19,10 @@ import (
 
 // The contents of a site's pages have a stream beside its log. Of each subject it has the last message:
 //
-//	NAME-pages.shown.ID   until when anybody may have which bytes of a page; empty if nobody may
-//	NAME-pages.body.ID.N  part N of the bytes of that page
-//	NAME-pages.at         up to which change of the log all of this is complete
-//	NAME-pages.ask.DOOR   a word of a door, which has everything before it once it reads the word
+//	NAME-pages.shown.ID          until when anybody may have which bytes of a page, and which earlier ones are there; empty if nobody may
+//	NAME-pages.body.ID.DIGEST.N  part N of the bytes of that page that have a digest
+//	NAME-pages.at                up to which change of the log all of this is complete
+//	NAME-pages.ask.DOOR          a word of a door, which has everything before it once it reads the word
 //
 // The writer stores messages in atomic batches. The last of a batch is "at", and the first names the "at" before it: of two
 // writers the stream refuses one.
@@ -45,12 +45,42 @@ func idOf(url string) pageID {
 
 func (id pageID) String() string { return hex.EncodeToString(id[:]) }
 
-// shown says which bytes of a page anybody may have, and until when.
+// shown says which bytes of a page anybody may have, and until when; and which earlier ones are there, for differences. Without a digest
+// nobody may have any now.
 type shown struct {
-	Digest protocol.Digest `json:"digest"`
-	Until  time.Time       `json:"until"`
-	Parts  int             `json:"parts"`
+	version
+	Until time.Time `json:"until"`
+	Old   []version `json:"old,omitempty"` // the newest first
 }
+
+// isNone reports whether nothing is there of a page.
+func (s *shown) isNone() bool { return s.Digest.IsZero() && len(s.Old) == 0 }
+
+// earlier returns how many bytes the earlier versions have.
+func (s *shown) earlier() (n int64) {
+	for _, v := range s.Old {
+		n += v.Length
+	}
+	return n
+}
+
+// all returns the versions that are there.
+func (s *shown) all() []version {
+	if s.Digest.IsZero() {
+		return s.Old
+	}
+	return append([]version{s.version}, s.Old...)
+}
+
+// A version is bytes of a page that are there.
+type version struct {
+	Digest   protocol.Digest `json:"digest"`
+	Length   int64           `json:"length"`
+	Replaced time.Time       `json:"replaced,omitzero"` // of an earlier one: when another one came
+}
+
+// parts returns in how many parts it is stored.
+func (v *version) parts() int { return int((v.Length + partBytes - 1) / partBytes) }
 
 // A mark says how far the contents are complete.
 type mark struct {
@@ -148,11 +178,11 @@ func (b *book) last() uint64 {
 	return b.fence
 }
 
-// enter records what is shown of pages; of those without a digest nothing is.
+// enter records what is shown of pages.
 func (b *book) enter(pages map[pageID]shown) {
 	b.change(func() {
 		for id, is := range pages {
-			if b.pages[id] = is; is.Digest.IsZero() {
+			if b.pages[id] = is; is.isNone() {
 				delete(b.pages, id)
 			}
 		}
@@ -188,6 +218,6 @@ func (b *book) subject(kind string, id pageID) string {
 	return b.stream.name + "." + kind + "." + id.String()
 }
 
-func (b *book) bodySubject(id pageID, part int) string {
-	return b.subject("body", id) + "." + strconv.Itoa(part)
+func (b *book) bodySubject(id pageID, d protocol.Digest, part int) string {
+	return b.subject("body", id) + "." + hex.EncodeToString(d[:]) + "." + strconv.Itoa(part)
 }

@@ -171,6 +171,14 @@ func (s *Store) read(ctx context.Context, item *protocol.Item, d protocol.Digest
 	if b, ok := s.disk().get(idOf(item.URL), d); ok {
 		return b, nil
 	}
+	if d != item.Digest && s.Earlier != nil {
+		f, err := s.Earlier(ctx, item, d)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return readAll(f, -1, s.maxPage())
+	}
 	return nil, fmt.Errorf("page %s: %w", item.URL, content.ErrNoVersion)
 }
 
@@ -210,7 +218,7 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 	}
 	f.Close()
 	id := idOf(item.URL)
-	if item.Digest.IsZero() || base.IsZero() || item.Length > s.maxPage() || !s.public(item.URL) || base != item.Digest && !s.disk().use(id, base) {
+	if item.Digest.IsZero() || base.IsZero() || item.Length > s.maxPage() || !s.public(item.URL) || base != item.Digest && !s.hasEarlier(ctx, item, base) {
 		return nil, fmt.Errorf("difference of %s against %v: %w", item.URL, base, content.ErrNoVersion)
 	}
 	// While it waits for a token, a request holds no pages and no file.
@@ -229,6 +237,20 @@ func (s *Store) Delta(ctx context.Context, item *protocol.Item, base protocol.Di
 		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
 	}
 	return delta, nil
+}
+
+// hasEarlier reports whether an earlier version of a page is stored, and marks it as used.
+func (s *Store) hasEarlier(ctx context.Context, item *protocol.Item, d protocol.Digest) bool {
+	if s.disk().use(idOf(item.URL), d) {
+		return true
+	} else if s.Earlier == nil {
+		return false
+	}
+	f, err := s.Earlier(ctx, item, d)
+	if err == nil {
+		f.Close()
+	}
+	return err == nil
 }
 
 // delta computes a difference. It is nil if it is too large.

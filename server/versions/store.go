@@ -48,6 +48,10 @@ type Store struct {
 	// pages are available only if they are stored.
 	Open func(ctx context.Context, url string) (io.ReadCloser, error)
 
+	// Earlier opens an earlier version of a page, the present one being item, which another program stores, and has checked. Its
+	// error, and that of the file, wraps content.ErrNoVersion if it is not there. Nil: only what is in Dir is there.
+	Earlier func(ctx context.Context, item *protocol.Item, d protocol.Digest) (io.ReadCloser, error)
+
 	// Public reports whether url is public. Pages that are not are not stored, and
 	// their stored versions are deleted. Nil means that all are.
 	Public func(url string) bool
@@ -68,8 +72,10 @@ type Store struct {
 
 	Log *slog.Logger
 
-	onDisk   disk   // use disk
-	inMemory memory // use memory
+	has struct {
+		onDisk   disk   // use disk
+		inMemory memory // use memory
+	}
 }
 
 func (s *Store) maxPage() int64 {
@@ -80,7 +86,7 @@ func (s *Store) public(url string) bool { return s.Public == nil || s.Public(url
 
 // disk returns the stored versions, with those that an earlier process stored.
 func (s *Store) disk() *disk {
-	k := &s.onDisk
+	k := &s.has.onDisk
 	k.once.Do(func() {
 		k.dir, k.maxBytes, k.maxPage, k.reserve = s.Dir, cmp.Or(max(s.MaxBytes, 0), 1<<30), s.maxPage(), s.Reserve
 		k.log, k.current = cmp.Or(s.Log, slog.New(slog.DiscardHandler)), s.present
@@ -96,7 +102,7 @@ func (s *Store) disk() *disk {
 
 // memory returns what has been computed lately.
 func (s *Store) memory() *memory {
-	m := &s.inMemory
+	m := &s.has.inMemory
 	m.once.Do(func() {
 		n := s.MaxAtOnce
 		if n < 1 {

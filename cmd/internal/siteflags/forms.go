@@ -112,14 +112,18 @@ func formsOf(f *Flags, set *flag.FlagSet, files bool) (Forms, error) {
 	return o, nil
 }
 
-// SharedForms is Forms for a site whose log several notifiers share: its changes and present pages can be delivered, and queries answered. A door gets
-// the pages from the notifier that writes.
+// SharedForms is Forms for a site whose log several notifiers share, without archives. A door gets the pages from the notifier that writes.
 func (f *Flags) SharedForms(set *flag.FlagSet, door bool) (Forms, error) {
 	on, err := formsOf(f, set, door || f.Docroot != "")
+	archive := on.Archive
+	on.Archive = false // a preset enables only what is possible
+	set.Visit(func(fl *flag.Flag) { on.Archive = on.Archive || fl.Name == "archive" && archive })
 	switch {
 	case err != nil:
-	case on.Versions > 0 || on.Archive || on.Callers != "":
-		err = command.Misusef("with --log no differences and archives are delivered, and the same to all crawlers, so far: leave out --preset high, --versions, --archive and --callers; --pages, --query and --expressions are possible")
+	case door && on.Serve && !on.Pages:
+		err = command.Misusef("--serve-pages needs --pages at a door, and at the notifier that writes: it has no files")
+	case on.Archive || on.Callers != "":
+		err = command.Misusef("--archive and --callers do not work with --log yet")
 	case f.senders.ownHub || len(f.journal.Former) > 0:
 		err = command.Misusef("--hub and --moved-from do not work with --log yet")
 	}
