@@ -86,7 +86,7 @@ func Durable(ctx context.Context, nc *nats.Conn, stream jetstream.Stream) (known
 // Options of a connection.
 const (
 	reconnectWait = 500 * time.Millisecond
-	pingEvery     = 5 * time.Second // after two of them without an answer, a connection to a stopped server is given up
+	pingEvery     = time.Second // after two of them without an answer, and a third one, a connection to a stopped server is given up
 )
 
 // Connect connects to NATS: servers are URLs, separated by commas, with a user and a password or a token if need be, and
