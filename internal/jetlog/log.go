@@ -310,8 +310,7 @@ func (l *Log) follow(ctx context.Context) error {
 
 // copyAfter copies the changes after a message as they come.
 func (l *Log) copyAfter(ctx context.Context, message uint64) error {
-	came, over, end, err := l.Stream.consume(ctx, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: message + 1})
+	came, end, err := l.Stream.consume(ctx, &jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: message + 1})
 	if err != nil {
 		return err
 	}
@@ -319,7 +318,7 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 	for {
 		var batch []protocol.Change
 		at := l.Journal.Head()
-		m, err := l.next(ctx, came, over)
+		m, err := l.next(ctx, came)
 		if err != nil {
 			return err
 		}
@@ -357,7 +356,7 @@ func (l *Log) copyAfter(ctx context.Context, message uint64) error {
 
 // next waits for a message. While none comes it asks the stream now and then whether there is one: the reader of a server that was
 // lost, or of a stream that was, may not notice.
-func (l *Log) next(ctx context.Context, came <-chan jetstream.Msg, over <-chan struct{}) (jetstream.Msg, error) {
+func (l *Log) next(ctx context.Context, came <-chan jetstream.Msg) (jetstream.Msg, error) {
 	for {
 		late := time.NewTimer(5 * silence)
 		select {
@@ -366,8 +365,6 @@ func (l *Log) next(ctx context.Context, came <-chan jetstream.Msg, over <-chan s
 			return m, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-over:
-			return nil, l.Stream.fail("follow", errors.New("its messages have ended"))
 		case <-late.C:
 		}
 		last, err := l.Stream.last(ctx)

@@ -110,7 +110,7 @@ func (b *book) follow(ctx context.Context) error {
 		return b.stream.fail("open", err)
 	}
 	name := b.stream.name
-	came, over, end, err := b.stream.consume(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{name + ".shown.*", name + ".at", name + ".ask.*"}})
+	came, end, err := b.stream.consume(ctx, &jetstream.ConsumerConfig{FilterSubjects: []string{name + ".shown.*", name + ".at", name + ".ask.*"}})
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,6 @@ func (b *book) follow(ctx context.Context) error {
 		select {
 		case m := <-came:
 			err = b.read(m)
-		case <-over:
-			err = errors.New("its messages have ended")
 		case <-late.C:
 			b.mu.Lock()
 			if b.stuck {

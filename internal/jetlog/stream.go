@@ -300,16 +300,11 @@ func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) ([]p
 
 // changes returns at most some of the changes after a cursor of the last epoch, without those that were deleted. None is an error.
 func (s *Stream) changes(ctx context.Context, last *place, after protocol.Cursor, most int) (changes []protocol.Change, err error) {
-	stream, err := s.open(ctx)
+	c, err := s.consumer(ctx, &jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: last.messageOf(after) + 1})
 	if err != nil {
-		return nil, s.fail("open", err)
+		return nil, err
 	}
-	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq: last.messageOf(after) + 1, InactiveThreshold: 2 * patience, MemoryStorage: true, Replicas: 1})
-	if err != nil {
-		return nil, s.fail("read", err)
-	}
-	defer stream.DeleteConsumer(ctx, c.CachedInfo().Name) // else it ends by itself
+	defer s.js.DeleteConsumer(ctx, s.name, c.CachedInfo().Name) // else it ends by itself
 	for len(changes) == 0 {
 		batch, err := c.Fetch(int(min(uint64(most), last.number-last.messageOf(after))), jetstream.FetchMaxWait(patience/2))
 		if err != nil {
@@ -462,30 +457,81 @@ func (s *Stream) publish(ctx context.Context, list []*nats.Msg) (uint64, error) 
 	return ack.Seq, nil
 }
 
-// consume returns messages of the stream as they come, until end is called. Over is closed when no more come.
-func (s *Stream) consume(ctx context.Context, config jetstream.OrderedConsumerConfig) (came <-chan jetstream.Msg, over <-chan struct{}, end func(), err error) {
-	c, err := s.js.OrderedConsumer(ctx, s.name, config)
+// consumer creates a reader of the stream, which ends by itself once it was not used for a minute.
+func (s *Stream) consumer(ctx context.Context, config *jetstream.ConsumerConfig) (c jetstream.Consumer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	stream, err := s.open(ctx)
+	if err == nil {
+		config.AckPolicy, config.MemoryStorage, config.Replicas, config.InactiveThreshold = jetstream.AckNonePolicy, true, 1, time.Minute
+		c, err = stream.CreateConsumer(ctx, *config)
+	}
 	if err != nil {
-		return nil, nil, nil, s.fail("follow", err)
+		return nil, s.fail("read", err)
+	}
+	return c, nil
+}
+
+// consume returns messages of the stream as they come, each once and in order, until end is called. A reader of a server that is silent, or
+// stands still, is replaced by another one: the ordered consumer of nats.go does that too, but waits 10 s for a server that does not answer.
+func (s *Stream) consume(ctx context.Context, config *jetstream.ConsumerConfig) (came <-chan jetstream.Msg, end func(), err error) {
+	c, err := s.consumer(ctx, config)
+	if err != nil {
+		return nil, nil, err
 	}
 	messages := make(chan jetstream.Msg, protocol.MaxBatch)
 	ctx, cancel := context.WithCancel(ctx)
+	var consuming sync.WaitGroup
+	consuming.Go(func() {
+		for {
+			if err == nil {
+				s.pass(ctx, c, config, messages)
+			}
+			if !pause.For(ctx, again) {
+				return
+			}
+			c, err = s.consumer(ctx, config)
+		}
+	})
+	return messages, func() { cancel(); consuming.Wait() }, nil
+}
+
+// pass passes on what a reader gets, until ctx ends, it is silent, or something may be missing. Then config is that of the next one.
+func (s *Stream) pass(ctx context.Context, c jetstream.Consumer, config *jetstream.ConsumerConfig, came chan<- jetstream.Msg) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lost := s.nc.StatusChanged(nats.RECONNECTING)
+	defer s.nc.RemoveStatusListener(lost)
+	gets := make(chan jetstream.Msg)
 	consuming, err := c.Consume(func(m jetstream.Msg) {
 		select {
-		case messages <- m:
+		case gets <- m:
 		case <-ctx.Done():
 		}
-	}, jetstream.PullExpiry(4*silence), jetstream.PullHeartbeat(silence))
+	}, jetstream.PullExpiry(4*silence), jetstream.PullHeartbeat(silence), jetstream.ConsumeErrHandler(func(jetstream.ConsumeContext, error) { cancel() }))
 	if err != nil {
-		cancel()
-		return nil, nil, nil, s.fail("follow", err)
+		return
 	}
-	return messages, consuming.Closed(), func() {
-		cancel()
-		consuming.Stop()
+	defer consuming.Stop()
+	for next := uint64(1); ; next++ {
 		select {
+		case m := <-gets:
+			meta, err := m.Metadata()
+			if err != nil || meta.Sequence.Consumer != next {
+				return
+			}
+			select {
+			case came <- m:
+				config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, meta.Sequence.Stream+1
+			case <-ctx.Done():
+				return
+			}
+		case <-lost:
+			return
 		case <-consuming.Closed():
-		case <-time.After(silence): // it ends with the connection
+			return
+		case <-ctx.Done():
+			return
 		}
-	}, nil
+	}
 }
