@@ -36,6 +36,7 @@ var measurements = []string{
 	"firstlook --sitemap --rounds 5",
 	"latency",
 	"listeners",
+	"listeners --listeners 4000 --burst 0 --sides parley,doors",
 	"pages",
 	"batch",
 	"crawl",

@@ -3,12 +3,14 @@
 // Listeners measures what one change costs a site with many open streams, beside gorilla's broadcast of a
 // prepared message and beside a bare loop of write(2) with the same bytes.
 //
-//	go run ./bench/listeners [--listeners 1000,10000] [--rounds 15] [--burst 1000] [--sides write,gorilla,parley] [--parley PROGRAM]
+//	go run ./bench/listeners [--listeners 1000,10000] [--rounds 15] [--burst 1000] [--sides write,gorilla,parley,doors] [--parley PROGRAM]
 //
 // Each side is a process of its own, with another process whose connections read. The sides take turns: in each
 // round each sends one change to all its listeners. Printed are the median of the processor time of the sending
 // process, its memory per idle listener, and a burst: changes that follow each other as fast as the journal stores
 // them. gorilla and write send a tenth of the burst, one message for each change.
+//
+// The side "doors", which is measured if it is named, is a site whose log is in NATS: a NATS server, the writer and four doors in the sending process.
 //
 // --parley PROGRAM runs this measurement's program of another commit as a fourth side, "other".
 package main
@@ -138,7 +140,15 @@ func measure(ctx context.Context, n, rounds, burst int, names []string, other st
 			cost.Median(s.wall).Seconds()*1e3, float64(s.drained-s.idle)/1024/float64(n))
 	}
 	for _, s := range all {
+		if s.name == "doors" {
+			goals.AtMost(500, cost.Median(s.wall).Seconds()*1e3, "ms until one change is at all %d listeners of four doors", n)
+		}
 		if s.name == "parley" {
+			for _, d := range all {
+				if d.name == "doors" {
+					goals.AtMost(1.1, float64(d.drained-d.idle)/float64(s.drained-s.idle), "memory of %d idle listeners of four doors / of one notifier", n)
+				}
+			}
 			if all[0].name == "write" {
 				goals.AtMost(1.2, float64(cost.Median(s.each))/float64(cost.Median(all[0].each)), "one change to %d listeners: CPU / that of write(2)", n)
 			}

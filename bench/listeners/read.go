@@ -21,7 +21,7 @@ import (
 
 // A crowd is the listeners of one side.
 type crowd struct {
-	port    string
+	ports   []string // of the doors, which have the listeners in turn
 	path    string
 	latest  []atomic.Uint64 // by listener: the number of the last change that it has
 	reading sync.WaitGroup
@@ -34,8 +34,8 @@ func read(ctx context.Context, where, count string, in io.Reader, out io.Writer)
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	port, path, _ := strings.Cut(where, " ")
-	c := &crowd{port: port, path: path, latest: make([]atomic.Uint64, n)}
+	ports, path, _ := strings.Cut(where, " ")
+	c := &crowd{ports: strings.Split(ports, ","), path: path, latest: make([]atomic.Uint64, n)}
 	defer c.reading.Wait()
 	defer cancel()
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -67,7 +67,7 @@ func read(ctx context.Context, where, count string, in io.Reader, out io.Writer)
 
 func (c *crowd) connect(ctx context.Context, i int) error {
 	// Between two addresses there are fewer than 2^16 connections to one port.
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.%d:%s", 1+i/20_000, c.port))
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.%d:%s", 1+i/20_000, c.ports[i%len(c.ports)]))
 	if err != nil {
 		return err
 	}

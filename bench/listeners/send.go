@@ -31,6 +31,8 @@ const base = "http://site.example/"
 // most bounds the listeners of a side.
 const most = 100_000
 
+var limits = doors.Limits{MaxSubscribers: most, PerAddress: most, Heartbeat: protocol.MaxHeartbeat}
+
 // A sender sends changes to the listeners that have connected to its handler.
 type sender interface {
 	http.Handler
@@ -43,6 +45,8 @@ func send(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 	var s sender
 	path := "/"
 	switch name {
+	case "doors":
+		return sendShared(ctx, in, out)
 	case "parley":
 		tmp, err := os.MkdirTemp("", "parley-listeners-")
 		if err != nil {
@@ -57,8 +61,7 @@ func send(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 		if err := j.EndBaseline(); err != nil {
 			return err
 		}
-		p := &parley{journal: j, Notifier: &doors.Notifier{Log: j, Base: base,
-			Limits: doors.Limits{MaxSubscribers: most, PerAddress: most, Heartbeat: protocol.MaxHeartbeat}}}
+		p := &parley{journal: j, Notifier: &doors.Notifier{Log: j, Base: base, Limits: limits}}
 		defer p.Notifier.Close(ctx)
 		s, path = p, "/parley/stream?after="+j.Head().String()
 	case "gorilla":
@@ -78,6 +81,11 @@ func send(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 	defer serving.Wait()
 	defer server.Close()
 	fmt.Fprintf(out, "%d %s\n", ln.Addr().(*net.TCPAddr).Port, path)
+	return obey(ctx, s, in, out)
+}
+
+// obey does what the lines of in say.
+func obey(ctx context.Context, s sender, in io.Reader, out io.Writer) error {
 	seq := uint64(0)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		verb, number, _ := strings.Cut(lines.Text(), " ")
