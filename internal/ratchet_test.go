@@ -33,7 +33,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_670,
 	"exported names":      2_423,
 	"public names":        530,
-	"tokens":              899_640,
+	"tokens":              900_070,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }

@@ -165,3 +165,47 @@ func TestDoorElsewhereHasTheTitlesOfTheManifest(t *testing.T) {
 		})
 	}
 }
+
+// A door on another machine knows callers by the same tokens, and goes by the rules that robots.txt has for them.
+func TestCallersOfADoorElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	g := &guarded{T: t, root: filepath.Join(dir, "docroot"), state: filepath.Join(dir, "state"), base: "https://www.example.org/"}
+	g.write("robots.txt", "User-agent: *\nDisallow: /hidden/\nUser-agent: OtherBot\nDisallow: /news/\nDisallow: /hidden/\n")
+	g.write("index.html", "<p>Welcome.")
+	g.write("news/1.html", "<p>One.")
+	const nice, other = "0123456789abcdefnice", "0123456789abcdefother"
+	callers := filepath.Join(dir, "callers")
+	must.Write(t, callers, "NiceBot "+nice+" agents\nOtherBot "+other+"\n")
+	nats, here, elsewhere := startNATS(t).ClientURL(), front.FreeAddress(), front.FreeAddress()
+	door := &guarded{T: t, base: g.base, doors: "http://" + elsewhere + "/"}
+	g.doors = "http://" + here + "/"
+	g.run("--log", nats, "--listen", here, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "0", "--trust-docroot",
+		"--write-every", "10ms", "--query", "--callers", callers)
+	door.run("--log", nats, "--listen", elsewhere, "--door", "--state", filepath.Join(dir, "door"), "--query", "--callers", callers)
+	for _, d := range []*guarded{g, door} {
+		until(t, func() bool { code, _ := get(d.doors + "robots.rdf"); return code == http.StatusOK })
+		if said := d.door(wellKnown[1:]); strings.Contains(said, "parley/agents") {
+			t.Errorf("programs are offered: %s", said)
+		}
+	}
+	lists := func(d *guarded, token string) string {
+		code, said := ask(t, "GET", d.doors+"parley/query", "", "Authorization", "Bearer "+token)
+		if code != http.StatusOK {
+			return fmt.Sprint(code)
+		}
+		return fmt.Sprint(strings.Contains(said, "<link>"+g.base+"</link>") || strings.Contains(said, `"`+g.base+`"`), strings.Contains(said, "news/1.html"))
+	}
+	for token, want := range map[string]string{nice: "true true", other: "true false", "a-token-that-nobody-has": "401"} {
+		for _, d := range []*guarded{g, door} {
+			until(t, func() bool { return lists(d, token) == want })
+		}
+	}
+	g.write("robots.txt", "User-agent: *\nDisallow: /hidden/\nUser-agent: NiceBot\nDisallow: /news/\nDisallow: /hidden/\n")
+	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/look", new(any)))
+	g.write("index.html", "<p>Welcome back.") // the door looks for rules at each change, and every 10 s
+	for _, d := range []*guarded{g, door} {   // what was forbidden to OtherBot is so for a minute more
+		for _, token := range []string{nice, other} {
+			until(t, func() bool { return lists(d, token) == "true false" })
+		}
+	}
+}

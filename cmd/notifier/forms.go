@@ -32,10 +32,9 @@ type deliveries struct {
 func newDeliveries(site *siteflags.Flags, on siteflags.Forms, inv inventory.Inventory, j *server.Journal, log *slog.Logger) (_ *deliveries, err error) {
 	d := &deliveries{}
 	if on.Callers != "" {
-		if d.callers, err = caller.Read(on.Callers); err != nil {
-			return nil, fmt.Errorf("--callers: %w", err)
+		if d.callers, err = readCallers(on.Callers, log); err != nil {
+			return nil, err
 		}
-		d.callers.Logger = log
 	}
 	evidence, err := site.Evidence(inv, j, log)
 	if err != nil {
@@ -47,7 +46,7 @@ func newDeliveries(site *siteflags.Flags, on siteflags.Forms, inv inventory.Inve
 	if docroot == nil && d.Versions != nil {
 		site.Fetched(d.Versions.Seeing)
 	}
-	if d.callers != nil && d.callers.Agents() {
+	if d.callers != nil && d.callers.Agents() && !on.Shared {
 		self, err := os.Executable()
 		if err == nil {
 			d.agents, err = agent.Open(site.State+".agents", agent.Options{Command: []string{self, agent.ProcessName}, Logger: log})
@@ -58,6 +57,16 @@ func newDeliveries(site *siteflags.Flags, on siteflags.Forms, inv inventory.Inve
 		}
 	}
 	return d, nil
+}
+
+// readCallers reads the option --callers.
+func readCallers(file string, log *slog.Logger) (*caller.Callers, error) {
+	callers, err := caller.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("--callers: %w", err)
+	}
+	callers.Logger = log
+	return callers, nil
 }
 
 // offer adds the deliveries to a notifier.

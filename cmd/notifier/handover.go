@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/parleyweb/parley/internal/jetlog"
@@ -22,9 +24,10 @@ type publishedFiles struct {
 
 	handed string    // the notes that were stored last
 	at     time.Time // when they were compared
+	rules  string    // the rules of robots.txt among them
 }
 
-// handEvery is the shortest time between two times that notes are compared: all pages have one.
+// handEvery is the shortest time between two times that the notes of all pages are compared.
 const handEvery = time.Minute
 
 // String implements [server.Output].
@@ -52,28 +55,29 @@ func (o *publishedFiles) Write(ctx context.Context, j *server.Journal) (bool, er
 	return false, o.files.Store(ctx, o.snapshot.Path, o.snapshot.Path+manifest.PartsSuffix)
 }
 
+// handOver stores the notes if they have changed: those of robots.txt at once, since doors go by what it says of known crawlers.
 func (o *publishedFiles) handOver(ctx context.Context, j *server.Journal) error {
-	now := time.Now()
-	if now.Sub(o.at).Abs() < handEvery {
+	rules := map[string][]byte{}
+	err := j.EachNote(robots.NoteKey, func(key string, value []byte) error {
+		rules[key] = value
 		return nil
+	})
+	ruled, jerr := json.Marshal(rules)
+	now := time.Now()
+	if err = errors.Join(err, jerr); err != nil || string(ruled) == o.rules && now.Sub(o.at).Abs() < handEvery {
+		return err
 	}
 	notes, err := evidence.Withheld(j)
 	if err != nil {
 		return err
 	}
-	err = j.EachNote(robots.NoteKey, func(key string, value []byte) error {
-		notes[key] = value
-		return nil
-	})
-	if err != nil {
-		return err
-	}
+	maps.Copy(notes, rules)
 	text, err := json.Marshal(notes)
 	if err == nil && string(text) != o.handed {
 		err = o.files.StoreNotes(ctx, text)
 	}
 	if err == nil {
-		o.handed, o.at = string(text), now
+		o.handed, o.at, o.rules = string(text), now, string(ruled)
 	}
 	return err
 }
@@ -88,5 +92,11 @@ func takeOver(ctx context.Context, files *jetlog.Files, j *server.Journal) error
 	if err := json.Unmarshal(text, &notes); err != nil {
 		return fmt.Errorf("read what the last writer has handed over: %w", err)
 	}
-	return j.SetNotes(notes)
+	err = j.EachNote(robots.NoteKey, func(key string, _ []byte) error { // the rules were longer before
+		if _, ok := notes[key]; !ok {
+			notes[key] = nil
+		}
+		return nil
+	})
+	return errors.Join(err, j.SetNotes(notes))
 }

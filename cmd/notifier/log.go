@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
@@ -27,7 +28,7 @@ const leaseTime = 5 * time.Second
 type sharedLog struct {
 	servers, creds string
 	door           bool
-	on             forms.Options
+	on             siteflags.Forms
 }
 
 func (l *sharedLog) options() []command.Flag {
@@ -51,7 +52,7 @@ func (d *daemon) checkLog(env *command.Env) error {
 		return command.Misusef("--door and --docroot exclude each other: a door reads the log of a site, and a notifier with a docroot writes it")
 	}
 	on, err := d.site.SharedForms(env.Flags, l.door)
-	l.on = on.Options
+	l.on = on
 	return err
 }
 

@@ -10,10 +10,12 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
@@ -34,6 +36,9 @@ type replica struct {
 	log       *jetlog.Log
 	snapshot  *manifest.Snapshot
 	logger    *slog.Logger
+
+	ruled bool                         // the rules of robots.txt are needed
+	rules atomic.Pointer[robots.Rules] // nil: nothing is known of them
 
 	described string // the manifest, or its parts, from which the journal has what stands beside the pages' bytes; used by keepManifest only
 
@@ -84,7 +89,11 @@ func (r *replica) keepManifest(ctx context.Context) error {
 	placed, trouble := "", ""
 	for ctx.Err() == nil {
 		var err error
-		if placed, err = r.fetchManifest(ctx, placed); err != nil && ctx.Err() == nil && err.Error() != trouble {
+		placed, err = r.fetchManifest(ctx, placed)
+		if r.ruled {
+			err = errors.Join(err, r.fetchRules(ctx))
+		}
+		if err != nil && ctx.Err() == nil && err.Error() != trouble {
 			trouble = err.Error()
 			r.logger.Warn("the manifest of the site could not be copied: trying again", "err", err)
 		}
@@ -131,6 +140,31 @@ func (r *replica) fetchManifest(ctx context.Context, version string) (string, er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return now, r.files.Sweep(ctx, r.partsDir())
+}
+
+// fetchRules copies the rules of robots.txt, as the writer has handed them over.
+func (r *replica) fetchRules(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := takeOver(ctx, r.files, r.log.Journal); err != nil {
+		return err
+	}
+	return r.loadRules()
+}
+
+// loadRules goes by the rules that were copied last.
+func (r *replica) loadRules() error {
+	rules, err := (&robots.Keeper{Notes: r.log.Journal}).Load()
+	if err == nil {
+		r.rules.Store(rules)
+	}
+	return err
+}
+
+// publicTo reports whether the rules that robots.txt has for a crawler allow a URL.
+func (r *replica) publicTo(name, url string) bool {
+	rules := r.rules.Load()
+	return rules == nil || rules.Allowed(name, strings.TrimPrefix(url, protocol.Origin(url)))
 }
 
 // describe stores what the manifest says of pages beside their bytes, such as a new title: for that there is no change. Of a manifest in
@@ -273,6 +307,17 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 		n.Welcome = &d.welcome
 	}
 	n.Clients.Proxies = d.proxies
+	if d.log.on.Callers != "" {
+		callers, err := readCallers(d.log.on.Callers, r.logger)
+		if err == nil {
+			err = r.loadRules()
+		}
+		if err != nil {
+			return err
+		}
+		r.ruled = true
+		n.Clients.Identify, n.Clients.PublicTo = callers.Identify, r.publicTo
+	}
 	if d.log.on.Query {
 		n.Content.Items = toldMoments(r.log)
 	}

@@ -13,6 +13,7 @@ type Forms struct {
 	forms.Options
 	Callers string // FILE of callers that may ask for more than anonymous ones
 	Trust   bool   // content needs no evidence
+	Shared  bool   // the site has doors elsewhere, which run no programs of callers: none does
 
 	preset string
 }
@@ -116,14 +117,15 @@ func formsOf(f *Flags, set *flag.FlagSet, files bool) (Forms, error) {
 func (f *Flags) SharedForms(set *flag.FlagSet, door bool) (Forms, error) {
 	on, err := formsOf(f, set, door || f.Docroot != "")
 	archive := on.Archive
+	on.Shared = true
 	on.Archive = false // a preset enables only what is possible
 	set.Visit(func(fl *flag.Flag) { on.Archive = on.Archive || fl.Name == "archive" && archive })
 	switch {
 	case err != nil:
 	case door && on.Serve && !on.Pages:
 		err = command.Misusef("--serve-pages needs --pages at a door, and at the notifier that writes: it has no files")
-	case on.Archive || on.Callers != "":
-		err = command.Misusef("--archive and --callers do not work with --log yet")
+	case on.Archive:
+		err = command.Misusef("--archive does not work with --log yet")
 	case f.senders.ownHub || len(f.journal.Former) > 0:
 		err = command.Misusef("--hub and --moved-from do not work with --log yet")
 	}
