@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,8 +72,8 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 	if rec.Snapshot != "" && is.Age < rec.Age {
 		err := t.fetch(ctx, rec.Snapshot)
 		switch {
-		case errors.Is(err, jetstream.ErrObjectNotFound):
-			t.n.Log.Error("the snapshot of a partition is lost: it begins with what is here", "partition", t.number, "err", err)
+		case errors.Is(err, jetstream.ErrObjectNotFound), errors.Is(err, errDamaged):
+			t.n.Log.Error("the snapshot of a partition cannot be used: it begins with what is here", "partition", t.number, "err", err)
 		case err != nil:
 			return "", err
 		default:
@@ -93,45 +95,69 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 	return dir, err
 }
 
+var errDamaged = errors.New("the object in NATS is damaged")
+
 // fetch puts a snapshot in the place of the state. Without the witness of the events, which goes first, a new epoch of them begins: other nodes may
-// have told more than the snapshot has.
+// have told more than the snapshot has. It returns errDamaged, with the state left as it is, if the snapshot is damaged whenever it is read: one server may only be behind.
 func (t *tenure) fetch(ctx context.Context, name string) error {
-	if err := os.Remove(filepath.Join(t.dir(), "journal.db")); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
 	temp := filepath.Join(t.dir(), ".snapshot.tmp")
 	defer os.Remove(temp)
+	var since time.Time // when it was first found damaged
 	err := t.n.retry(ctx, func() error {
-		info, err := t.n.in.states.GetInfo(ctx, name)
-		if err != nil {
-			return err
+		err := t.download(ctx, name, temp)
+		switch {
+		case !errors.Is(err, errDamaged):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+			fallthrough
+		case time.Since(since) < max(patience, t.n.Lease/2):
+			return fmt.Errorf("try again: %v", err)
 		}
-		ctx, cancel := carry(ctx, int64(info.Size))
-		defer cancel()
-		o, err := t.n.in.states.Get(ctx, name)
-		if err != nil {
-			return err
-		}
-		defer o.Close()
-		plain, err := coding.NewReader(o)
-		if err != nil {
-			return err
-		}
-		defer plain.Close()
-		f, err := os.Create(temp)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, plain)
-		if err == nil {
-			_, err = io.Copy(io.Discard, o) // which checks the digest at its end
-		}
-		return errors.Join(err, f.Sync(), f.Close())
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("fetch snapshot %s: %w", name, err)
 	}
+	if err := os.Remove(filepath.Join(t.dir(), "journal.db")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	return atomicfile.Replace(temp, t.state())
+}
+
+// download writes a snapshot to a file.
+func (t *tenure) download(ctx context.Context, name, to string) error {
+	info, err := t.n.in.states.GetInfo(ctx, name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := carry(ctx, int64(info.Size))
+	defer cancel()
+	o, err := t.n.in.states.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	plain, undecoded := coding.NewReader(o)
+	if undecoded == nil {
+		defer plain.Close()
+		_, undecoded = io.Copy(f, plain)
+	}
+	_, unread := io.Copy(io.Discard, o) // which checks the digest at its end
+	err = errors.Join(f.Sync(), f.Close())
+	switch {
+	case errors.As(undecoded, new(*fs.PathError)):
+		return undecoded
+	case ctx.Err() != nil: // the NATS client may then say that the digest is wrong
+		return ctx.Err()
+	case errors.Is(unread, jetstream.ErrDigestMismatch), unread == nil && undecoded != nil:
+		return fmt.Errorf("%w: %w", errDamaged, cmp.Or(undecoded, unread))
+	}
+	return cmp.Or(unread, err)
 }
 
 // Save stores snapshots, if the state has changed, until ctx ends. Backup writes the state as it is.

@@ -256,7 +256,8 @@ const (
 func (n *Node) retry(ctx context.Context, try func() error) error {
 	for trouble := ""; ; {
 		err := plain(try())
-		if err == nil || errors.Is(err, errDiffers) || errors.Is(err, jetlog.ErrUnsafe) || errors.Is(err, jetstream.ErrObjectNotFound) || errors.As(err, new(*fs.PathError)) {
+		if err == nil || errors.Is(err, errDiffers) || errors.Is(err, jetlog.ErrUnsafe) || errors.Is(err, jetstream.ErrObjectNotFound) ||
+			errors.Is(err, errDamaged) || errors.As(err, new(*fs.PathError)) {
 			return err
 		}
 		if text := err.Error(); text != trouble && ctx.Err() == nil {

@@ -85,7 +85,11 @@ func (r *rig) run(n *cluster.Node, o ...nats.Option) *running {
 	var err error
 	n.Conn, err = nats.Connect(strings.Join(r.urls, ","), append(o, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1))...)
 	must.OK(r, err)
-	n.Crawl, n.Log = "test", slog.New(slog.NewTextHandler(r.Output(), nil)).With("node", n.Name)
+	n.Crawl = "test"
+	if n.Log == nil {
+		n.Log = slog.New(slog.NewTextHandler(r.Output(), nil))
+	}
+	n.Log = n.Log.With("node", n.Name)
 	if n.Dir == "" {
 		n.Dir = r.TempDir()
 	}
