@@ -153,27 +153,3 @@ func (n *Node) agree(ctx context.Context) error {
 	n.in.id = mine.ID
 	return nil
 }
-
-// read returns the present values of all keys.
-func (n *Node) read(ctx context.Context) (map[string]entry, error) {
-	w, err := n.in.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, err
-	}
-	defer w.Stop()
-	all := map[string]entry{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case e, ok := <-w.Updates():
-			switch {
-			case !ok:
-				return nil, errors.New("the list of keys has broken off")
-			case e == nil:
-				return all, nil
-			}
-			all[e.Key()] = entry{e.Value(), e.Revision()}
-		}
-	}
-}

@@ -73,8 +73,9 @@ type Node struct {
 type life struct {
 	process string               // whoever has a lease has this name
 	copying chan struct{}        // has room for the snapshots that are made at once
-	last    time.Time            // when NATS was last read
-	seen    map[string]*sighting // what it had, by key
+	last    time.Time            // when NATS was last heard
+	seen    map[string]*sighting // what it has, by key
+	watch   *watch               // nil: none is open
 }
 
 // Part is a partition that a node has.
@@ -86,12 +87,6 @@ type Part struct {
 
 // Ends returns until when requests to the hosts of the partition may be sent. It becomes later while the node has the partition.
 func (p *Part) Ends() time.Time { return *p.is.ends.Load() }
-
-// A sighting is the newest value of a key, and since when it is known, on the monotonic clock.
-type sighting struct {
-	entry
-	since time.Time
-}
 
 // margin is how much longer than the lease time another node waits, should one clock be faster.
 func (n *Node) margin() time.Duration { return min(n.Lease/8, 2*time.Second) }
@@ -125,6 +120,7 @@ func (n *Node) Run(ctx context.Context) error {
 			} else if ctx.Err() == nil {
 				n.Log.Warn("NATS does not answer: partitions stop when their lease ends", "err", plain(err))
 				if len(held) == 0 { // NATS may have lost all that it had
+					n.unwatch()
 					failed, n.run.seen = n.open(ctx), map[string]*sighting{}
 				}
 			}
@@ -138,6 +134,7 @@ func (n *Node) Run(ctx context.Context) error {
 		t := <-ended
 		failed = cmp.Or(failed, t.err)
 	}
+	n.unwatch()
 	if n.in.kv != nil {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -168,20 +165,19 @@ func (n *Node) name() error {
 	return nil
 }
 
-// round tells the others that this node lives, and reads what they have told. After a time without NATS, everything counts as just seen: whoever was silent then
+// round tells the others that this node lives, and hears what they have told until then. After a time without NATS, everything counts as just seen: whoever was silent then
 // could not have been heard.
 func (n *Node) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Lease/4)
 	defer cancel()
-	_, err := n.in.kv.PutString(ctx, nodeKey(n.Name), n.run.process)
-	var there map[string]entry
+	revision, err := n.in.kv.PutString(ctx, nodeKey(n.Name), n.run.process)
 	if err == nil {
-		there, err = n.read(ctx)
+		err = n.hear(ctx, revision)
 	}
 	if err != nil {
 		return err
 	}
-	if is := (settings{}); json.Unmarshal(there[crawlKey].value, &is) != nil || is.ID != n.in.id {
+	if is := (settings{}); n.run.seen[crawlKey] == nil || json.Unmarshal(n.run.seen[crawlKey].value, &is) != nil || is.ID != n.in.id {
 		return errOther
 	}
 	now := time.Now()
@@ -191,15 +187,8 @@ func (n *Node) round(ctx context.Context) error {
 		}
 	}
 	n.run.last = now
-	for key, e := range there {
-		if s := n.run.seen[key]; s == nil || e.revision > s.revision { // else a server that is behind has answered
-			n.run.seen[key] = &sighting{e, now}
-		}
-	}
 	for key, s := range n.run.seen {
-		if _, is := there[key]; !is {
-			delete(n.run.seen, key)
-		} else if isNode(key) && now.Sub(s.since) > 10*n.Lease {
+		if isNode(key) && now.Sub(s.since) > 10*n.Lease {
 			n.in.kv.Delete(ctx, key, jetstream.LastRevision(s.revision))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/engine/partition"
@@ -182,6 +183,42 @@ func TestNATSIsAway(t *testing.T) {
 		})
 		r.settled(b, partitions, names)
 	}
+}
+
+// When NATS stops to send what it has, nobody takes that for the silence of another node: all engines go on, and a node that comes gets its share.
+func TestTheListOfKeysBreaksOff(t *testing.T) {
+	t.Parallel()
+	const partitions = 12
+	r, b := newRig(t, 1), &table{of: map[int]string{}, begun: map[int]int{}}
+	names := []string{"node0", "node1", "node2"}
+	run := func(name string) {
+		r.run(&cluster.Node{Name: name, Partitions: partitions, Lease: time.Minute, Snapshots: time.Hour, Engine: b.engine(name)})
+	}
+	run(names[0])
+	run(names[1])
+	_, before := r.settled(b, partitions, names[:2])
+	js := must.Get(jetstream.New(must.Get(nats.Connect(r.urls[0]))))
+	defer js.Conn().Close()
+	keys := must.Get(js.Stream(t.Context(), "KV_parley-crawl-test"))
+	broken := map[string]bool{}
+	for c := range keys.ConsumerNames(t.Context()).Name() {
+		broken[c] = true
+		must.OK(t, keys.DeleteConsumer(t.Context(), c))
+	}
+	r.eventually("both nodes hear again", func() bool {
+		again := 0
+		for c := range keys.ConsumerNames(t.Context()).Name() {
+			if !broken[c] {
+				again++
+			}
+		}
+		return again >= len(broken)
+	})
+	if of, now := b.snapshot(); len(broken) != 2 || len(of) != partitions || now != before {
+		t.Errorf("%d lists were open; of %d partitions %d run, and %d engines were begun since", len(broken), partitions, len(of), now-before)
+	}
+	run(names[2])
+	r.settled(b, partitions, names)
 }
 
 // An engine that cannot go on ends its node, which gives its partitions back: nobody waits for its leases.
