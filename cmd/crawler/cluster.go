@@ -22,21 +22,17 @@ import (
 
 // A clusterCrawl is the options of a crawl that several machines share by NATS.
 type clusterCrawl struct {
-	servers, creds, name string
-	partitions           int
-	lease                time.Duration
+	clusterName
+	partitions int
+	lease      time.Duration
 }
 
 func (c *clusterCrawl) flags() []command.Flag {
 	bind := command.Bind
-	c.name, c.partitions, c.lease = "crawl", 16, 30*time.Second
-	return []command.Flag{
-		bind("cluster", &c.servers, "share the crawl with other machines through NATS JetStream at `URLS`, separated by commas, such as nats://a:4222,nats://b:4222: each gives \"crawler run\" with the same options, and has the partitions that fall to it; see docs/scale.md"),
-		bind("cluster-creds", &c.creds, "connect to NATS with the credentials in `FILE`, instead of a user and password, or a token, in the URLs of --cluster"),
-		bind("cluster-name", &c.name, "`NAME` of the crawl, if several crawls share an account of NATS"),
+	c.partitions, c.lease = 16, 30*time.Second
+	return append(c.clusterName.flags("share the crawl with other machines through NATS JetStream at `URLS`, separated by commas, such as nats://a:4222,nats://b:4222: each gives \"crawler run\" with the same options, and has the partitions that fall to it; see docs/scale.md"),
 		bind("partitions", &c.partitions, "divide the crawl of a --cluster into `N` partitions, for good: several for each machine that may ever take part"),
-		bind("lease", &c.lease, "in a --cluster, another machine takes the partitions of one that has been silent for `TIME`"),
-	}
+		bind("lease", &c.lease, "in a --cluster, another machine takes the partitions of one that has been silent for `TIME`"))
 }
 
 // check reports what is wrong with the options.
@@ -99,8 +95,9 @@ func crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
 	var beside sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	d := &localAPI{col: c.Collection, crawler: c, log: o.Log}
+	beside.Go(func() { d.serveNATS(ctx, p, o.Log) })
 	beside.Go(func() {
-		d := &localAPI{col: c.Collection, crawler: c, log: o.Log}
 		if err := holder.Serve(ctx, statePath(p.Dir), d.handler(), o.Log); err != nil && ctx.Err() == nil {
 			o.Log.Warn("commands such as \"crawler status\" do not work for this partition", "err", err)
 		}

@@ -14,15 +14,16 @@ import (
 	"github.com/parleyweb/parley/internal/must"
 )
 
-// Two machines share a crawl. When the first one is stopped, the second one has the pages that the first one has stored, and goes on. The commands show the partitions. (V29)
-func TestCluster(t *testing.T) {
+// crawledByCluster is NATS, and a Web site that has two names.
+func crawledByCluster(t *testing.T) (servers string, site *httptest.Server) {
+	t.Helper()
 	s := must.Get(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true}))
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("a NATS server does not start")
 	}
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	site = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {
 		case "/":
 			fmt.Fprint(w, `<a href="/a.html">a</a> <a href="/b.html">b</a>`)
@@ -32,9 +33,15 @@ func TestCluster(t *testing.T) {
 			http.NotFound(w, req)
 		}
 	}))
-	defer site.Close()
+	t.Cleanup(site.Close)
+	return s.ClientURL(), site
+}
+
+// Two machines share a crawl. When the first one is stopped, the second one has the pages that the first one has stored, and goes on. The commands show the partitions. (V29)
+func TestCluster(t *testing.T) {
+	servers, site := crawledByCluster(t)
 	node := func(dir string) *running {
-		return begin(t, dir, "run", site.URL+"/", "--cluster", s.ClientURL(), "--partitions", "3", "--lease", "2s")
+		return begin(t, dir, "run", site.URL+"/", "--cluster", servers, "--partitions", "3", "--lease", "2s")
 	}
 	// has reports whether a machine runs all partitions, and has the pages.
 	has := func(dir string) func() bool {
@@ -60,6 +67,58 @@ func TestCluster(t *testing.T) {
 	if found != 3 {
 		t.Errorf("the second machine lists %d pages", found)
 	}
+}
+
+// From any machine, all partitions are asked together, or the one that has a URL. What nobody answers for is named.
+func TestAskACluster(t *testing.T) {
+	servers, site := crawledByCluster(t)
+	other := strings.Replace(site.URL, "127.0.0.1", "localhost", 1)
+	node := begin(t, filepath.Join(t.TempDir(), "node"), "run", site.URL+"/", other+"/", "--cluster", servers, "--partitions", "3", "--lease", "20s", "--cluster-name", "test")
+	ask := func(args ...string) (int, string, string) {
+		return program(t.Context(), append(args, "--cluster", servers, "--cluster-name", "test")...)
+	}
+	wants := func(code int, text string, args ...string) {
+		t.Helper()
+		if is, out, said := ask(args...); is != code || !strings.Contains(out+said, text) {
+			t.Errorf("crawler %q: exit code %d, want %d and %q: %s%s", args, is, code, text, out, said)
+		}
+	}
+	until(t, "both sites are crawled", func() bool {
+		code, out, _ := ask("status")
+		return code == 0 && strings.Contains(out, "6 known, 6 stored, 0 gone, 0 due")
+	})
+	wants(0, "partitions 3, of which 3 answer", "status")
+	wants(0, `"partitions": 3`, "status", "--json")
+	wants(0, "localhost", "sites")
+	if _, out, _ := ask("sites", "--format", "csv"); strings.Count(out, "\n") != 3 || strings.Index(out, site.URL) > strings.Index(out, other) {
+		t.Errorf("sites: %s", out)
+	}
+	for _, of := range []string{site.URL, other} {
+		wants(0, of+"/b.html", "pages")
+		wants(0, of+"/a.html\n  held", "why", of+"/a.html")
+		wants(0, of+"/b.html", "links", of+"/")
+		wants(0, "/a.html", "get", of+"/a.html")
+		wants(0, of+"/a.html", "export")
+	}
+	wants(0, "", "add", site.URL+"/a.html", other+"/a.html")
+	wants(1, "http://elsewhere.example/ is not fetched: ", "add", "http://elsewhere.example/", other+"/b.html")
+	wants(1, "is not known", "get", other+"/missing")
+	wants(0, "budget=3000", "rate", "budget=3000")
+	wants(0, "budget=3000", "rate")
+	wants(0, "localhost is paused", "pause", "localhost")
+	wants(0, "no site is paused", "resume")
+	if _, _, said := ask("pause", "localhost", "nowhere.example"); !strings.Contains(said, "nowhere.example: no site") || strings.Contains(said, "localhost: no site") {
+		t.Errorf("of two names that are paused, one unknown: %s", said)
+	}
+	wants(2, "--into and --cluster exclude each other", "sites", "--into", t.TempDir())
+	wants(2, "--warc out: with --cluster", "export", "--warc", "out")
+	ends(t, 1, `NATS has no crawl "crawl"`, "sites", "--cluster", servers)
+	node.finish()
+	wants(1, "no machine answers for these partitions, which are left out: 1, 2, 3", "sites")
+	wants(1, "no machine answers for these partitions, which are left out: 1, 2, 3", "pages", "--format", "json")
+	wants(1, "partitions 3, of which 0 answer", "status")
+	wants(1, "no machine answers", "why", other+"/")
+	wants(1, "no machine answers", "add", other+"/")
 }
 
 func TestClusterMisuse(t *testing.T) {

@@ -140,6 +140,9 @@ usage.`,
 			if _, err := protocol.ParseCursor(after); err != nil {
 				return command.Misusef("--after %s: want the cursor of an event, such as epoch:1234", after)
 			}
+			if c.cluster.servers != "" {
+				return command.Misusef("--cluster: there is no common list of events: give the command on each machine, with --into DIR/partition-...")
+			}
 			t := eventPrinter{dir: c.dir, after: after, text: text, env: env}
 			err := t.tell(ctx, follow)
 			if err != nil && isCursor(err) {
@@ -280,7 +283,10 @@ cannot be read are skipped, and the exit code is then 1.`,
 		Run: func(ctx context.Context, env *command.Env) error {
 			if to == "" {
 				q := url.Values{"prefix": {prefix}, "newest": {strconv.FormatBool(!all)}}
-				return copyAnswer(ctx, env, c.dir, "/urls?"+q.Encode())
+				return copyAnswer(ctx, env, &c, "/urls?"+q.Encode())
+			}
+			if c.cluster.servers != "" {
+				return command.Misusef("--warc %s: with --cluster only a list of URLs is printed: give the command on each machine, with --into DIR/partition-...", to)
 			}
 			x := exporting{Prefix: prefix, Newest: !all}
 			switch coding {
@@ -311,7 +317,7 @@ cannot be read are skipped, and the exit code is then 1.`,
 				*t.to = d.Time
 			}
 			var n int
-			if err := askJSON(ctx, c.dir, "POST", "/export", x, &n, env.Log); err != nil {
+			if err := c.askJSON(ctx, "POST", "/export", x, &n, env.Log); err != nil {
 				return err
 			}
 			fmt.Fprintf(env.Stderr, "%d records written to %s\n", n, to)

@@ -93,16 +93,48 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 }
 
 // collectionFlags are the options of every command that reads a collection.
-type collectionFlags struct{ dir, form string }
-
-func (c *collectionFlags) flags(more ...command.Flag) []command.Flag {
-	return append(more, command.Bind("into", &c.dir, "`DIR` of the collection"))
+type collectionFlags struct {
+	dir, form string
+	cluster   clusterName
 }
 
-// onCollection completes a command about a collection, which needs --into.
+func (c *collectionFlags) flags(more ...command.Flag) []command.Flag {
+	more = append(more, command.Bind("into", &c.dir, "`DIR` of the collection"))
+	return append(more, c.cluster.flags("ask the crawl of several machines, through NATS at `URLS` as \"crawler run\" has them, instead of --into")...)
+}
+
+// onCollection completes a command about a collection, which needs --into or --cluster.
 func onCollection(c *command.Command) *command.Command {
-	c.Required, c.LogLevel = []string{"into"}, slog.LevelWarn
+	c.LogLevel = slog.LevelWarn
+	run := c.Run
+	c.Run = func(ctx context.Context, env *command.Env) error {
+		switch into, servers := env.Flags.Lookup("into").Value.String(), env.Flags.Lookup("cluster").Value.String(); {
+		case into == "" && servers == "":
+			return command.Misusef("--into is required, or --cluster")
+		case into != "" && servers != "":
+			return command.Misusef("--into and --cluster exclude each other")
+		}
+		return run(ctx, env)
+	}
 	return c
+}
+
+// ask sends a request to whoever has the collection, or the partitions of the cluster.
+func (c *collectionFlags) ask(ctx context.Context, method, path string, in any, log *slog.Logger) (io.ReadCloser, error) {
+	if c.cluster.servers != "" {
+		return c.cluster.ask(ctx, method, path, in)
+	}
+	return ask(ctx, c.dir, method, path, in, log)
+}
+
+// askJSON decodes a response.
+func (c *collectionFlags) askJSON(ctx context.Context, method, path string, in, out any, log *slog.Logger) error {
+	body, err := c.ask(ctx, method, path, in, log)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(body).Decode(out)
 }
 
 // withForm adds the option of commands that print a list.
@@ -157,7 +189,7 @@ averages, and the requests over one connection (PER CONN).
 			if err := c.check(); err != nil {
 				return err
 			}
-			body, err := ask(ctx, c.dir, "GET", "/sites", nil, env.Log)
+			body, err := c.ask(ctx, "GET", "/sites", nil, env.Log)
 			if err != nil {
 				return err
 			}
@@ -239,7 +271,7 @@ A + after BYTES marks a page longer than --max-file, stored only in part.
 				return command.Misusef("--state %s: want %s", state, strings.Join(states(), ", "))
 			}
 			q := url.Values{"site": {strings.TrimSuffix(site, "/")}, "prefix": {prefix}, "state": {state}}
-			body, err := ask(ctx, c.dir, "GET", "/pages?"+q.Encode(), nil, env.Log)
+			body, err := c.ask(ctx, "GET", "/pages?"+q.Encode(), nil, env.Log)
 			if err != nil {
 				return err
 			}
@@ -266,7 +298,7 @@ func links() *command.Command {
 			}
 			switch {
 			case all && len(env.Args) == 0:
-				body, err := ask(ctx, c.dir, "GET", "/links?all=true", nil, env.Log)
+				body, err := c.ask(ctx, "GET", "/links?all=true", nil, env.Log)
 				if err != nil {
 					return err
 				}
@@ -277,7 +309,7 @@ func links() *command.Command {
 			case all || len(env.Args) != 1:
 				return command.Misusef("want one URL, or --all without a URL")
 			}
-			body, err := ask(ctx, c.dir, "GET", "/links?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, env.Log)
+			body, err := c.ask(ctx, "GET", "/links?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, env.Log)
 			if err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ import (
 // is written once, and works beside a running crawler.
 //
 //	GET  /status                         how it stands
-//	GET  /sites                          JSON lines of siteRow
+//	GET  /sites?sorted=                  JSON lines of siteRow
 //	GET  /pages?site=&prefix=&state=     JSON lines of pageRow
 //	GET  /links?url=                     JSON lines of pageRow; with all=true in place of url, of linkRow, the last of which may report damage
 //	GET  /why?url=                       all that speaks for and against a page
@@ -45,7 +45,7 @@ import (
 //	POST /rate                           a steer.Rate
 //	POST /scope                          a steer.Scope
 //
-// All but /get, /urls, /index, /state and /export are also served below /api/ on --admin.
+// All but /get, /urls, /index, /state and /export are also served below /api/ on --admin, and all but the last three over NATS with --cluster.
 type localAPI struct {
 	col     *collection.Collection
 	crawler *crawl.Crawler // nil if none runs
@@ -68,12 +68,18 @@ func statePath(dir string) string { return filepath.Join(dir, "state.db") }
 // handler answers to processes of this user.
 func (d *localAPI) handler() http.Handler {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /get", d.get)
-	m.HandleFunc("GET /urls", d.urls)
 	m.HandleFunc("GET /index", d.index)
 	m.HandleFunc("GET /state", d.state)
 	m.HandleFunc("POST /export", d.export) // writes files
-	m.Handle("/", d.remote())
+	m.Handle("/", d.contents())
+	return m
+}
+
+// contents answers to those who may read the contents of all pages: also on other machines of a --cluster.
+func (d *localAPI) contents() *http.ServeMux {
+	m := d.remote()
+	m.HandleFunc("GET /get", d.get)
+	m.HandleFunc("GET /urls", d.urls)
 	return m
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/parleyweb/parley/client/collection"
@@ -134,8 +136,12 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	paused := steering.Pauses()
+	all := d.col.Sites()
+	if req.URL.Query().Get("sorted") == "true" {
+		all = slices.Values(slices.SortedFunc(all, func(a, b collection.Site) int { return strings.Compare(a.Origin, b.Origin) }))
+	}
 	lines(w, func(yield func(siteRow, error) bool) {
-		for s := range d.col.Sites() {
+		for s := range all {
 			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
 				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet, Paused: paused(s.Origin),
 				Connect: s.Speed.Connect, Response: s.Speed.Response, PerConnection: s.Speed.PerConnection}

@@ -38,7 +38,8 @@ Keep a plain copy of one site that publishes its changes:
     crawler follow https://www.example.org/ --into mirror/ --contact you@example.net
 
 Commands that read a collection or a copy accept its DIR with --into or, unless
-they accept a list of arguments, as their last argument.`,
+they accept a list of arguments, as their last argument. Most accept --cluster
+instead: the crawl of several machines.`,
 		Sub: []*command.Command{crawlOnce(), runCommand(), follow(), status(), sites(), pages(), links(), why(), add(), accept(), pauseSites(), resumeSites(), changeRate(), changeScope(), get(), events(), export(), indexes(), webreport.Command(snapshot), probeSite(), simulate.Command(linksIn), config()},
 	}
 }

@@ -34,7 +34,13 @@ Exit codes: 0 all were queued; 1 some were refused, or something failed; 2 wrong
 		Flags: c.flags(),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var verdicts []seed.Verdict
-			if err := askJSON(ctx, c.dir, "POST", "/add", env.Args, &verdicts, env.Log); err != nil {
+			var err error
+			if c.cluster.servers != "" {
+				verdicts, err = c.cluster.add(ctx, env.Args)
+			} else {
+				err = c.askJSON(ctx, "POST", "/add", env.Args, &verdicts, env.Log)
+			}
+			if err != nil {
 				return err
 			}
 			refused := 0
@@ -72,7 +78,7 @@ crawler must be running on DIR.
 				return command.Misusef("%s: want an origin such as https://www.example.org", env.Args[0])
 			}
 			var n int
-			if err := askJSON(ctx, c.dir, "POST", "/accept", origin, &n, env.Log); err != nil {
+			if err := c.askJSON(ctx, "POST", "/accept", origin, &n, env.Log); err != nil {
 				return err
 			}
 			fmt.Fprintf(env.Stderr, "%d pages of %s are now gone\n", n, origin)
@@ -96,7 +102,7 @@ It prints every rule, estimate and signal for or against fetching the page.
 		Flags: c.flags(command.Bind("json", &asJSON, "print the explanation as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
 			var y crawl.Why
-			if err := askJSON(ctx, c.dir, "GET", "/why?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, &y, env.Log); err != nil {
+			if err := c.askJSON(ctx, "GET", "/why?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, &y, env.Log); err != nil {
 				return err
 			}
 			if asJSON {
@@ -158,14 +164,14 @@ Older versions are available as long as their WARC files exist.`,
 			if header {
 				q.Set("header", "true")
 			}
-			return copyAnswer(ctx, env, c.dir, "/get?"+q.Encode())
+			return copyAnswer(ctx, env, &c, "/get?"+q.Encode())
 		},
 	})
 }
 
 // copyAnswer prints a response as it arrives.
-func copyAnswer(ctx context.Context, env *command.Env, dir, path string) (err error) {
-	body, err := ask(ctx, dir, "GET", path, nil, env.Log)
+func copyAnswer(ctx context.Context, env *command.Env, c *collectionFlags, path string) (err error) {
+	body, err := c.ask(ctx, "GET", path, nil, env.Log)
 	if err != nil {
 		return err
 	}

@@ -20,26 +20,30 @@ import (
 )
 
 func status() *command.Command {
-	var dir, state string
+	var c collectionFlags
+	var state string
 	var asJSON bool
 	return onCollection(&command.Command{
 		Name:    "status",
 		Summary: "show the state of a crawl or a copy",
-		Usage:   "DIR [options]",
+		Usage:   "DIR | --cluster URLS [options]",
 		Help: `
 DIR is the directory of the collection of "crawler crawl" or "crawler run", or of
 the copy of "crawler follow". With --cluster it has a collection for each
 partition, such as DIR/partition-003. The command asks a running crawler, or else reads
 the state.
 
-    crawler status crawl/`,
+    crawler status crawl/
+    crawler status --cluster nats://a:4222,nats://b:4222    all machines`,
 		Args: []string{"--into"},
-		Flags: []command.Flag{
-			command.Bind("into", &dir, "`DIR` of the collection or copy"),
+		Flags: c.flags(
 			command.Bind("state", &state, "`DIRECTORY` for the state of the copy (default DIR/.parley)"),
-			command.Bind("json", &asJSON, "print the status as JSON"),
-		},
+			command.Bind("json", &asJSON, "print the status as JSON")),
 		Run: func(ctx context.Context, env *command.Env) error {
+			if c.cluster.servers != "" {
+				return c.cluster.printStatus(ctx, env, asJSON)
+			}
+			dir := c.dir
 			in := cmp.Or(state, collectionIn(dir))
 			if list := partitionsIn(dir); len(list) > 0 {
 				return clusterStatus(ctx, env, list)
@@ -64,6 +68,12 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	case asJSON:
 		return env.PrintJSON(s)
 	}
+	printSummary(env, &s)
+	return nil
+}
+
+// printSummary prints it for people.
+func printSummary(env *command.Env, s *summary) {
 	print := func(name, format string, args ...any) {
 		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -72,7 +82,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	}
 	if s.Copy != nil {
 		s.Copy.print(env)
-		return nil
+		return
 	}
 	if text := rateText(&s.Steering.Rate); text != "" {
 		print("rate", "%s, set by \"crawler rate\"", printable(text))
@@ -91,7 +101,9 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	if s.Private > 0 {
 		print("withheld", "%d of them were fetched with cookies or a client certificate: events, get, export and index leave them out", s.Private)
 	}
-	print("events", "at %s", s.Cursor)
+	if s.Cursor != "" {
+		print("events", "at %s", s.Cursor)
+	}
 	for _, t := range s.Trouble {
 		print("trouble", "%s: %s (%s ago)", t.Origin, printable(t.Fault), command.FormatDuration(time.Since(t.At).Round(time.Second)))
 	}
@@ -102,7 +114,7 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 		} else if s.Policy != "" {
 			print("revisits", "by policy %s", s.Policy)
 		}
-		return nil
+		return
 	}
 	print("crawler", "running since %s, %s in flight, %s running, %s followed", s.Began.Format(time.RFC3339),
 		admin.Many(s.InFlight, "site", "sites"), admin.Many(s.Busy, "task", "tasks"), admin.Many(s.Followed, "site", "sites"))
@@ -148,7 +160,6 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 			print("estimated", "%3d-%d %% current: %d pages, %.1f %% expected, %.1f %% found", 10*i, 10*i+10, d.Pages, 100*d.Expected, 100*d.Found)
 		}
 	}
-	return nil
 }
 
 // printable replaces characters that would move the cursor of a terminal: an error may quote the site, or its

@@ -50,7 +50,7 @@ func pausing(name, summary, help string, change func(*steer.Steering, []string) 
 			if len(names) == 0 {
 				names = []string{steer.All}
 			}
-			s, err := steerCrawl(ctx, c.dir, "/"+name, names, change, env.Log)
+			s, err := steerCrawl(ctx, &c, "/"+name, names, change, env.Log)
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ the next request to each site on. They hold in later runs, too. A crawler with
 			if err != nil {
 				return err
 			}
-			s, err := steerOrShow(ctx, c.dir, "/rate", r, len(env.Args) > 0, (*steer.Steering).SetRate, env.Log)
+			s, err := steerOrShow(ctx, &c, "/rate", r, len(env.Args) > 0, (*steer.Steering).SetRate, env.Log)
 			if err == nil {
 				fmt.Fprintln(env.Stdout, printable(cmp.Or(rateText(&s.Rate), "nothing is changed")))
 			}
@@ -120,7 +120,7 @@ holds in later runs, too.`,
 			if err != nil {
 				return err
 			}
-			s, err := steerOrShow(ctx, c.dir, "/scope", sc, len(env.Args) > 0, (*steer.Steering).SetScope, env.Log)
+			s, err := steerOrShow(ctx, &c, "/scope", sc, len(env.Args) > 0, (*steer.Steering).SetScope, env.Log)
 			if err == nil {
 				fmt.Fprintln(env.Stdout, printable(cmp.Or(scopeText(&s.Scope), "nothing is changed")))
 			}
@@ -155,9 +155,12 @@ func (s *nowSet) compare(change any, origins iter.Seq[string]) {
 	}
 }
 
-// steerCrawl changes what is set on the crawl in dir: in the process that has it open or, if none has, in its state.
-func steerCrawl[T any](ctx context.Context, dir, path string, in T, change func(*steer.Steering, T) error, log *slog.Logger) (s nowSet, err error) {
-	dir = collectionIn(dir)
+// steerCrawl changes what is set on a crawl: with --cluster in all partitions, else in the process that has it open or, if none has, in its state.
+func steerCrawl[T any](ctx context.Context, c *collectionFlags, path string, in T, change func(*steer.Steering, T) error, log *slog.Logger) (s nowSet, err error) {
+	if c.cluster.servers != "" {
+		return c.cluster.steer(ctx, path, in)
+	}
+	dir := collectionIn(c.dir)
 	if _, err := os.Stat(statePath(dir)); err != nil {
 		return s, noCollection(dir)
 	}
@@ -199,13 +202,17 @@ func checkSteering(s *steer.Steering) error {
 }
 
 // steerOrShow changes what is set, or if nothing is to be changed returns it.
-func steerOrShow[T any](ctx context.Context, dir, path string, in T, changes bool, change func(*steer.Steering, T) error, log *slog.Logger) (steer.Steering, error) {
+func steerOrShow[T any](ctx context.Context, c *collectionFlags, path string, in T, changes bool, change func(*steer.Steering, T) error, log *slog.Logger) (steer.Steering, error) {
 	if changes {
-		s, err := steerCrawl(ctx, dir, path, in, change, log)
+		s, err := steerCrawl(ctx, c, path, in, change, log)
+		return s.Steering, err
+	}
+	if c.cluster.servers != "" {
+		s, err := c.cluster.status(ctx)
 		return s.Steering, err
 	}
 	var s summary
-	err := askJSON(ctx, dir, "GET", "/status", nil, &s, log)
+	err := c.askJSON(ctx, "GET", "/status", nil, &s, log)
 	return s.Steering, err
 }
 

@@ -58,7 +58,7 @@ var inKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // subject is that of the URLs for a partition.
 func (n *Node) subject(number int) string {
-	return fmt.Sprintf("parley-crawl-%s-urls.%d", n.Crawl, number)
+	return fmt.Sprintf("%s-urls.%d", bucketName(n.Crawl), number)
 }
 
 // open opens or creates all of it, as soon as NATS answers. It returns nil if ctx ends.
@@ -91,7 +91,7 @@ var errDiffers = errors.New("it was begun otherwise")
 func (n *Node) try(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	name, replicas := "parley-crawl-"+n.Crawl, 1
+	name, replicas := bucketName(n.Crawl), 1
 	if n.Conn.ConnectedClusterName() != "" {
 		replicas = 3
 	}

@@ -158,30 +158,11 @@ func (d Client) ask(ctx context.Context, method, path string, in any) (io.ReadCl
 	if err != nil {
 		return nil, err
 	}
-	var text []byte
-	if in != nil {
-		if text, err = json.Marshal(in); err != nil {
-			return nil, err
-		}
-	}
-	c := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}
 	for begin := time.Now(); ; {
-		req, err := http.NewRequestWithContext(ctx, method, "http://holder"+path, bytes.NewReader(text))
-		if err != nil {
-			return nil, err
-		}
-		resp, err := c.Do(req)
-		if err == nil {
-			return answerOf(resp)
-		}
+		body, err := Over(ctx, func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) }, method, path, in)
 		var dial *net.OpError
 		if !errors.As(err, &dial) || dial.Op != "dial" {
-			return nil, err
+			return body, err
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -199,6 +180,29 @@ func (d Client) ask(ctx context.Context, method, path string, in any) (io.ReadCl
 			return nil, err
 		}
 	}
+}
+
+// Over sends a request like [Client.Stream], over a connection that dial makes.
+func Over(ctx context.Context, dial func(context.Context) (net.Conn, error), method, path string, in any) (io.ReadCloser, error) {
+	var text []byte
+	if in != nil {
+		var err error
+		if text, err = json.Marshal(in); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://holder"+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}).RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	return answerOf(resp)
 }
 
 // answerOf returns the body of a response, or the error that it describes (RFC 9457).
