@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,20 +19,22 @@ import (
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A clusterCrawl is the options of a crawl that several machines share by NATS.
 type clusterCrawl struct {
 	clusterName
-	partitions int
-	lease      time.Duration
+	partitions, events int
+	lease              time.Duration
 }
 
 func (c *clusterCrawl) flags() []command.Flag {
 	bind := command.Bind
-	c.partitions, c.lease = 16, 30*time.Second
+	c.partitions, c.events, c.lease = 16, 1_000_000, 30*time.Second
 	return append(c.clusterName.flags("share the crawl with other machines through NATS JetStream at `URLS`, separated by commas, such as nats://a:4222,nats://b:4222: each gives \"crawler run\" with the same options, and has the partitions that fall to it; see docs/scale.md"),
 		bind("partitions", &c.partitions, "divide the crawl of a --cluster into `N` partitions, for good: several for each machine that may ever take part"),
+		bind("cluster-events", &c.events, "in a --cluster, keep the last `N` events of all machines in NATS for \"crawler events --cluster\", for 90 days (0: none)"),
 		bind("lease", &c.lease, "in a --cluster, another machine takes the partitions of one that has been silent for `TIME`"))
 }
 
@@ -39,7 +42,7 @@ func (c *clusterCrawl) flags() []command.Flag {
 func (c *clusterCrawl) check(set *flag.FlagSet, o *crawl.Options) (err error) {
 	alone := map[string]bool{"partition": true, "exchange": true, "admin": true, "admin-token": true, "indexnow-listen": true, "batches": true,
 		"stop-pages": true, "stop-bytes": true, "stop-after": true, "again": true}
-	of := map[string]bool{"cluster-creds": true, "cluster-name": true, "partitions": true, "lease": true}
+	of := map[string]bool{"cluster-creds": true, "cluster-name": true, "cluster-events": true, "partitions": true, "lease": true}
 	set.Visit(func(f *flag.Flag) {
 		switch {
 		case c.servers == "" && of[f.Name]:
@@ -58,6 +61,9 @@ func (c *clusterCrawl) check(set *flag.FlagSet, o *crawl.Options) (err error) {
 	case c.lease < 2*time.Second || c.lease > time.Hour:
 		return command.Misusef("--lease %v: want 2 s to an hour", c.lease)
 	}
+	if c.events < 0 {
+		return command.Misusef("--cluster-events %d: want 0 or more", c.events)
+	}
 	if _, err := partition.Parse(fmt.Sprintf("1/%d", c.partitions)); err != nil {
 		return command.Misusef("--partitions %d: want 1 to 1024", c.partitions)
 	}
@@ -75,13 +81,13 @@ func (c *clusterCrawl) run(ctx context.Context, env *command.Env, o *crawl.Optio
 		return fmt.Errorf("--cluster: connect to NATS: %w", err)
 	}
 	defer nc.Close()
-	n := &cluster.Node{Conn: nc, Crawl: c.name, Dir: o.Collection.Into, Partitions: c.partitions, Lease: c.lease, Snapshots: 10 * time.Minute, Log: env.Log}
-	n.Engine = func(ctx context.Context, p *cluster.Part) error { return crawlPart(ctx, *o, p) }
+	n := &cluster.Node{Conn: nc, Crawl: c.name, Dir: o.Collection.Into, Partitions: c.partitions, Lease: c.lease, Snapshots: 10 * time.Minute, Events: c.events, Log: env.Log}
+	n.Engine = func(ctx context.Context, p *cluster.Part) error { return c.crawlPart(ctx, *o, p) }
 	return n.Run(ctx)
 }
 
 // crawlPart crawls a partition until ctx ends.
-func crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
+func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
 	o.Collection.Into, o.Log = p.Dir, o.Log.With("partition", p.Number)
 	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends}
 	c, err := o.Open(ctx)
@@ -102,11 +108,68 @@ func crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
 			o.Log.Warn("commands such as \"crawler status\" do not work for this partition", "err", err)
 		}
 	})
-	beside.Go(func() { p.Save(ctx, func(w io.Writer) error { return collection.Backup(c.Collection, w) }) })
+	telling, told := context.WithCancel(context.WithoutCancel(ctx)) // ends after the crawler
+	var last sync.WaitGroup
+	if k.events > 0 {
+		last.Go(func() { p.Tell(telling, cluster.Source{Log: c.Collection.Log(), Events: d.untold, Page: d.pageEvent}) })
+	}
+	beside.Go(func() {
+		p.Save(ctx, func(w io.Writer) error {
+			err := collection.Backup(c.Collection, w)
+			if err == nil && k.events > 0 {
+				err = p.Told(ctx, c.Collection.Log().Head())
+			}
+			return err
+		})
+	})
 	err = c.Run(ctx)
 	cancel()
 	beside.Wait()
+	if k.events > 0 {
+		end, stop := context.WithTimeout(telling, toldTime)
+		p.Told(end, c.Collection.Log().Head())
+		stop()
+	}
+	told()
+	last.Wait()
 	return errors.Join(err, c.Collection.Close())
+}
+
+// toldTime is how long the end of a partition may be delayed until its last events are told.
+const toldTime = 10 * time.Second
+
+// untold returns events for all readers of a cluster.
+func (d *localAPI) untold(ctx context.Context, after protocol.Cursor, most int) (list []cluster.Event, err error) {
+	for e, err := range d.col.Events(ctx, after, false) {
+		if err != nil {
+			return nil, err
+		}
+		at := e.Cursor
+		e.Cursor = protocol.Cursor{}
+		text, err := json.Marshal(e)
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, cluster.Event{Cursor: at, JSON: text}); len(list) == most {
+			break
+		}
+	}
+	return list, nil
+}
+
+// pageEvent returns an event that says what a page is now, and when it was fetched last.
+func (d *localAPI) pageEvent(url string) (cluster.Event, time.Time, error) {
+	p, known, err := d.col.Page(url)
+	if err != nil || !known {
+		return cluster.Event{}, time.Time{}, err
+	}
+	e := collection.Event{At: p.Last, Op: protocol.Delete, URL: url, TextChanged: true, Length: -1}
+	if site, _ := d.col.SiteByID(p.Site); p.State == collection.Held && !site.Withheld {
+		e.Op, e.Title, e.Language, e.Canonical, e.Digest, e.Text, e.Length = protocol.Update, p.Title, p.Language, p.Canonical, p.Digest, p.Text, p.Length
+		e.Type, e.Stored, e.Signal, e.Marks = p.Type, p.Stored, p.Signal, collection.Marks{Truncated: p.Cut, NoIndex: p.NoIndex, NoFollow: p.NoFollow}
+	}
+	text, err := json.Marshal(e)
+	return cluster.Event{JSON: text}, p.Last, err
 }
 
 // partitionsIn returns the directories of the partitions that a machine of a cluster has, or has had.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // crawledByCluster is NATS, and a Web site that has two names.
@@ -27,7 +29,7 @@ func crawledByCluster(t *testing.T) (servers string, site *httptest.Server) {
 		switch req.URL.Path {
 		case "/":
 			fmt.Fprint(w, `<a href="/a.html">a</a> <a href="/b.html">b</a>`)
-		case "/a.html", "/b.html":
+		case "/a.html", "/b.html", "/c.html":
 			fmt.Fprint(w, req.URL.Path)
 		default:
 			http.NotFound(w, req)
@@ -53,9 +55,38 @@ func TestCluster(t *testing.T) {
 	one, other := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "other")
 	first := node(one)
 	until(t, "the first machine has crawled the site", has(one))
+	told := func(after string) (cursor string, urls []string) {
+		t.Helper()
+		_, out, _ := program(t.Context(), "events", "--cluster", servers, "--after", after)
+		cursor = after
+		for line := range strings.Lines(out) {
+			var e struct {
+				Cursor    protocol.Cursor
+				Partition int
+				Op, URL   string
+			}
+			if err := json.Unmarshal([]byte(line), &e); err != nil || e.Op != "create" || e.Partition < 1 {
+				t.Fatalf("%v: %s", err, line)
+			}
+			cursor, urls = e.Cursor.String(), append(urls, e.URL)
+		}
+		return cursor, urls
+	}
+	until(t, "the events of the first machine are told", func() bool { _, urls := told(protocol.Cursor{}.String()); return len(urls) == 3 })
+	cursor, _ := told(protocol.Cursor{}.String())
 	node(other)
 	first.finish()
 	until(t, "the second machine has what the first one had", has(other))
+	succeeds(t, "add", site.URL+"/c.html", "--cluster", servers)
+	until(t, "the second machine tells a new page, and no other again", func() bool {
+		_, urls := told(cursor)
+		if len(urls) > 1 {
+			t.Fatalf("told again: %v", urls)
+		}
+		return len(urls) == 1 && urls[0] == site.URL+"/c.html"
+	})
+	ends(t, 3, "cursor", "events", "--cluster", servers, "--after", "other:1")
+	ends(t, 2, "--text does not work with --cluster", "events", "--cluster", servers, "--text", "plain")
 	found := 0
 	for i := 1; i <= 3; i++ {
 		dir := filepath.Join(other, fmt.Sprintf("partition-%03d", i))
@@ -64,7 +95,7 @@ func TestCluster(t *testing.T) {
 		ends(t, 0, fmt.Sprintf("partition-%03d  ", i), "status", one)
 		ends(t, 0, "crawler    running since", "status", dir)
 	}
-	if found != 3 {
+	if found != 4 {
 		t.Errorf("the second machine lists %d pages", found)
 	}
 }

@@ -116,12 +116,15 @@ One line of JSON for each page that was created, updated, deleted or moved:
 
     crawler events --into crawl/ --follow
     crawler events --into crawl/ --after epoch:1234 --follow --text markdown
+    crawler events --cluster nats://a:4222,nats://b:4222 --follow
 
 Store the cursor of each event together with what you have made of it, and
 continue with --after: nothing is lost or repeated, however often you or the
 crawler are stopped. Without --after, events begin with the first.
 The last million changes are kept, for 90 days. With an older cursor begin
-again without --after, which starts with the pages stored now.
+again without --after, which starts with the pages stored now. With --cluster the
+last --cluster-events of "crawler run" are kept, and without --after it starts with
+the first of these: "crawler pages --cluster" lists the pages stored now.
 An event with "text_changed": false needs no indexing: the main text is the
 same as before (this needs --text-digest in the crawler).
 
@@ -140,10 +143,10 @@ usage.`,
 			if _, err := protocol.ParseCursor(after); err != nil {
 				return command.Misusef("--after %s: want the cursor of an event, such as epoch:1234", after)
 			}
-			if c.cluster.servers != "" {
-				return command.Misusef("--cluster: there is no common list of events: give the command on each machine, with --into DIR/partition-...")
+			if c.cluster.servers != "" && text != textual.None {
+				return command.Misusef("--text does not work with --cluster: \"crawler get\" has the page of an event")
 			}
-			t := eventPrinter{dir: c.dir, after: after, text: text, env: env}
+			t := eventPrinter{collectionFlags: &c, after: after, text: text, env: env}
 			err := t.tell(ctx, follow)
 			if err != nil && isCursor(err) {
 				return &command.ExitError{Code: 3, Err: err}
@@ -155,9 +158,10 @@ usage.`,
 
 // An eventPrinter prints events, and remembers the cursor of the last.
 type eventPrinter struct {
-	dir, after string
-	text       textual.Format
-	env        *command.Env
+	*collectionFlags
+	after string
+	text  textual.Format
+	env   *command.Env
 }
 
 // again is how long a follower waits before it asks again, while no crawler runs.
@@ -194,6 +198,9 @@ func quiet(ctx context.Context, err error) error {
 
 // stream prints one response.
 func (t *eventPrinter) stream(ctx context.Context, follow bool) (err error) {
+	if t.cluster.servers != "" {
+		return t.streamCluster(ctx, follow)
+	}
 	q := url.Values{"after": {t.after}, "text": {t.text.String()}, "follow": {strconv.FormatBool(follow)}}
 	body, err := ask(ctx, t.dir, "GET", "/events?"+q.Encode(), nil, t.env.Log)
 	if err != nil {
@@ -219,6 +226,26 @@ func (t *eventPrinter) stream(ctx context.Context, follow bool) (err error) {
 			t.after = e.Cursor.String()
 		}
 	}
+}
+
+// streamCluster prints the events of all partitions.
+func (t *eventPrinter) streamCluster(ctx context.Context, follow bool) error {
+	a, err := t.cluster.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.done()
+	after, err := protocol.ParseCursor(t.after)
+	if err != nil {
+		return err
+	}
+	return a.Events(ctx, after, follow, func(at protocol.Cursor, partition int, event []byte) error {
+		if _, err := fmt.Fprintf(t.env.Stdout, "{\"cursor\":%q,\"partition\":%d,%s\n", at, partition, event[1:]); err != nil {
+			return &command.ExitError{Code: command.Failure, Err: err}
+		}
+		t.after = at.String()
+		return nil
+	})
 }
 
 // isCursor reports whether an error, possibly from another process, is about a cursor.

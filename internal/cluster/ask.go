@@ -19,6 +19,7 @@ import (
 type Crawl struct {
 	Name       string
 	Partitions int
+	id         string
 	nc         *nats.Conn
 }
 
@@ -33,7 +34,7 @@ func Find(ctx context.Context, nc *nats.Conn, name string) (*Crawl, error) {
 	case err != nil:
 		return nil, fmt.Errorf("find crawl %q: %w", name, plain(err))
 	}
-	return &Crawl{name, is.Partitions, nc}, nil
+	return &Crawl{name, is.Partitions, is.ID, nc}, nil
 }
 
 func find(ctx context.Context, nc *nats.Conn, name string) (is settings, err error) {

@@ -23,7 +23,8 @@ type bucket struct {
 	kv     jetstream.KeyValue
 	urls   jetstream.Stream
 	states jetstream.ObjectStore
-	id     string // of the crawl: another one, if NATS has lost it
+	events jetstream.Stream // nil: events are not told
+	id     string           // of the crawl: another one, if NATS has lost it
 }
 
 // An entry is the value of a key.
@@ -38,6 +39,7 @@ type record struct {
 	Snapshot string `json:"snapshot,omitempty"`
 	Age      uint64 `json:"age,omitempty"`      // of the snapshot: the revision with which the lease began under which it was made
 	Position uint64 `json:"position,omitempty"` // of the snapshot: the last message of URLs that it has
+	Events   uint64 `json:"events,omitempty"`   // of the snapshot: a message of events, up to which it has all
 }
 
 func parseRecord(value []byte) (r record) {
@@ -114,6 +116,15 @@ func (n *Node) try(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("open objects %s-states: %w", name, err)
 	}
+	if n.Events > 0 {
+		if n.in.events, err = n.in.js.Stream(ctx, name+"-events"); errors.Is(err, jetstream.ErrStreamNotFound) {
+			n.in.events, err = n.in.js.CreateStream(ctx, jetstream.StreamConfig{Name: name + "-events", Subjects: []string{name + "-events.*"}, Replicas: replicas,
+				Storage: jetstream.FileStorage, MaxMsgs: int64(n.Events), MaxAge: eventsAge, AllowAtomicPublish: true})
+		}
+		if err != nil {
+			return fmt.Errorf("open stream %s-events: %w", name, err)
+		}
+	}
 	known, err := jetlog.Durable(ctx, n.Conn, n.in.urls)
 	if err != nil {
 		return err
@@ -128,11 +139,12 @@ type settings struct {
 	ID         string        `json:"id"`
 	Partitions int           `json:"partitions"`
 	Lease      time.Duration `json:"lease"`
+	Events     int           `json:"events"` // that the stream keeps
 }
 
 // agree compares the settings of this node with those of the first one.
 func (n *Node) agree(ctx context.Context) error {
-	mine := settings{rand.Text(), n.Partitions, n.Lease}
+	mine := settings{rand.Text(), n.Partitions, n.Lease, n.Events}
 	b, err := json.Marshal(mine)
 	if err == nil {
 		_, err = n.in.kv.Create(ctx, crawlKey, b)
@@ -146,9 +158,9 @@ func (n *Node) agree(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case mine.Partitions != n.Partitions || mine.Lease != n.Lease:
-		return fmt.Errorf("%w: it has %d partitions and a lease of %v, not %d and %v: stop all its nodes and delete what NATS has of it, or give it another name",
-			errDiffers, mine.Partitions, mine.Lease, n.Partitions, n.Lease)
+	case mine != settings{mine.ID, n.Partitions, n.Lease, n.Events}:
+		return fmt.Errorf("%w: it has %d partitions, a lease of %v and keeps %d events, not %d, %v and %d: stop all its nodes and delete what NATS has of it, or give it another name",
+			errDiffers, mine.Partitions, mine.Lease, mine.Events, n.Partitions, n.Lease, n.Events)
 	}
 	n.in.id = mine.ID
 	return nil

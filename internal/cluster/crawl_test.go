@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
@@ -18,6 +22,8 @@ import (
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A web is a Web whose sites are crawled by nodes.
@@ -25,11 +31,14 @@ type web struct {
 	*fakeweb.Web
 	wait time.Duration
 	all  []string // URLs of all pages
+
+	mu   sync.Mutex                     // guards the next one, and is held while a collection of it is read
+	open map[int]*collection.Collection // by partition
 }
 
 // newWeb makes sites that link to two others each, with so many pages.
 func newWeb(t *testing.T, sites, pages int, wait time.Duration) *web {
-	w := &web{Web: fakeweb.New(fakeweb.Options{Seed: 7}), wait: wait}
+	w := &web{Web: fakeweb.New(fakeweb.Options{Seed: 7}), wait: wait, open: map[int]*collection.Collection{}}
 	t.Cleanup(w.Close)
 	for range sites {
 		s := w.Add(fakeweb.Honest)
@@ -71,16 +80,111 @@ func (w *web) engine(ctx context.Context, p *cluster.Part) error {
 		return err
 	}
 	c.Harvester.Options.Resolver, c.Harvester.Options.Dial = w, w.Dial
+	w.mu.Lock()
+	w.open[p.Number] = c.Collection
+	w.mu.Unlock()
+	head := func() protocol.Cursor { return c.Collection.Log().Head() }
+	telling, told := context.WithCancel(context.WithoutCancel(ctx))
+	var beside, last sync.WaitGroup
+	last.Go(func() {
+		p.Tell(telling, cluster.Source{Log: c.Collection.Log(), Events: eventsOf(c.Collection), Page: func(url string) (e cluster.Event, fetched time.Time, err error) {
+			p, _, err := c.Collection.Page(url)
+			if err == nil {
+				e.JSON, err = json.Marshal(collection.Event{Op: protocol.Update, URL: url, Digest: p.Digest})
+			}
+			return e, p.Last, err
+		}})
+	})
 	saving, stop := context.WithCancel(ctx)
-	saved := make(chan struct{})
-	go func() {
-		defer close(saved)
-		p.Save(saving, func(to io.Writer) error { return collection.Backup(c.Collection, to) })
-	}()
+	beside.Go(func() {
+		p.Save(saving, func(to io.Writer) error {
+			return errors.Join(collection.Backup(c.Collection, to), p.Told(saving, head()))
+		})
+	})
 	err = c.Run(ctx)
 	stop()
-	<-saved
+	beside.Wait()
+	end, cancel := context.WithTimeout(telling, 5*time.Second)
+	defer cancel()
+	p.Told(end, head())
+	told()
+	last.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open[p.Number] == c.Collection {
+		delete(w.open, p.Number)
+	}
 	return errors.Join(err, c.Collection.Close())
+}
+
+// eventsOf reads the events of a collection.
+func eventsOf(c *collection.Collection) func(context.Context, protocol.Cursor, int) ([]cluster.Event, error) {
+	return func(ctx context.Context, after protocol.Cursor, most int) (list []cluster.Event, err error) {
+		for e, err := range c.Events(ctx, after, false) {
+			if err != nil || len(list) == most {
+				return list, err
+			}
+			text, err := json.Marshal(e)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, cluster.Event{Cursor: e.Cursor, JSON: text})
+		}
+		return list, nil
+	}
+}
+
+// stored returns how many pages the collections that are open have stored.
+func (w *web) stored() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.open {
+		for s := range c.Sites() {
+			n += s.Held
+		}
+	}
+	return n
+}
+
+// A listener reads the events of all partitions with one cursor.
+type listener struct {
+	mu     sync.Mutex // guards the rest
+	events []string   // what and of which URL
+	odd    []string   // numbers that do not follow each other
+}
+
+// listen reads until the test ends, and continues with its cursor whenever NATS is away.
+func (r *rig) listen() *listener {
+	l := &listener{}
+	ctx, cancel := context.WithCancel(r.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		conn := must.Get(nats.Connect(strings.Join(r.urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond)))
+		defer conn.Close()
+		var after protocol.Cursor
+		for ; ctx.Err() == nil; pause.For(ctx, 50*time.Millisecond) {
+			c, err := cluster.Find(ctx, conn, "test")
+			if err != nil {
+				continue
+			}
+			err = c.Events(ctx, after, true, func(at protocol.Cursor, _ int, event []byte) error {
+				var e struct{ Op, URL string }
+				must.OK(r, json.Unmarshal(event, &e))
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if at.Seq != after.Seq+1 {
+					l.odd = append(l.odd, fmt.Sprintf("%v after %v", at, after))
+				}
+				l.events = append(l.events, e.Op+" "+e.URL)
+				after = at
+				return nil
+			})
+			r.Log("the reader of events continues: ", err)
+		}
+	}()
+	r.Cleanup(func() { cancel(); <-ended })
+	return l
 }
 
 // fetched returns how many pages were fetched, each counted once.
@@ -127,14 +231,15 @@ func held(t *testing.T, dirs ...string) (urls []string) {
 }
 
 // Three nodes crawl 30 sites in 12 partitions. Nodes lose their power, one of them also its disk, and NATS servers stop. All pages are fetched, and no host gets requests
-// faster than from one crawler. (V29)
+// faster than from one crawler. A reader of events gets each once. (V29)
 func TestCrawlByNodesThatAreKilled(t *testing.T) {
 	t.Parallel()
 	r, w := newRig(t, 3), newWeb(t, 30, 8, time.Second)
 	var dirs []string
 	node := func(i int) *running {
-		return r.run(&cluster.Node{Name: fmt.Sprint("node", i), Dir: dirs[i], Partitions: 12, Lease: 3 * time.Second, Snapshots: time.Second, Engine: w.engine})
+		return r.run(&cluster.Node{Name: fmt.Sprint("node", i), Dir: dirs[i], Partitions: 12, Lease: 3 * time.Second, Snapshots: time.Second, Events: 100_000, Engine: w.engine})
 	}
+	l := r.listen()
 	var nodes []*running
 	for i := range 3 {
 		dirs = append(dirs, t.TempDir())
@@ -156,19 +261,27 @@ func TestCrawlByNodesThatAreKilled(t *testing.T) {
 	r.restart(1, func() { progress(10) })
 	nodes[1] = node(1)
 	progress(len(w.all))
-	r.eventually("the pages are stored", func() bool {
-		for _, n := range nodes {
-			n.stop()
+	r.eventually("the pages are stored", func() bool { return w.stored() == len(w.all) }) // what the lost disk had only in part is fetched again
+	for _, n := range nodes {
+		n.stop()
+	}
+	if n := len(held(t, dirs...)); n != len(w.all) {
+		t.Errorf("%d of %d pages are stored", n, len(w.all))
+	}
+	told := func() []string { l.mu.Lock(); defer l.mu.Unlock(); return slices.Sorted(slices.Values(l.events)) }
+	r.eventually("all events are read", func() bool { return len(told()) >= len(w.all) })
+	var want []string
+	for _, url := range w.all {
+		want = append(want, "create "+url)
+	}
+	if got := told(); !slices.Equal(got, slices.Sorted(slices.Values(want))) || len(l.odd) > 0 {
+		t.Errorf("%d events, and %d pages; numbers: %v", len(got), len(want), l.odd)
+		for _, e := range slices.Compact(got) {
+			if n := strings.Count(strings.Join(told(), " ")+" ", e+" "); n != 1 || !slices.Contains(want, e) {
+				t.Logf("%d times: %s", n, e)
+			}
 		}
-		if len(held(t, dirs...)) == len(w.all) {
-			return true
-		}
-		for i := range nodes { // what the lost disk had only in part is fetched again
-			nodes[i] = node(i)
-		}
-		time.Sleep(10 * time.Second)
-		return false
-	})
+	}
 	w.polite(t)
 	t.Logf("%d requests for %d pages of %d sites", len(w.Log()), len(w.all), len(w.Sites()))
 }

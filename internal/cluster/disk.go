@@ -21,21 +21,35 @@ import (
 	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // A disk is the directory of a partition, as a tenure has it.
 type disk struct {
-	age      uint64 // the revision with which the lease began
-	saving   sync.Mutex
-	saved    time.Time     // the mtime of state.db that the newest snapshot has
-	position atomic.Uint64 // as in the mark
+	age    uint64 // the revision with which the lease began
+	saving sync.Mutex
+	saved  time.Time // the mtime of state.db that the newest snapshot has
+	at     progress
+}
+
+// A progress is how far a state has what is in the streams.
+type progress struct {
+	urls    atomic.Uint64                   // the last message of URLs that the state has
+	events  atomic.Uint64                   // a message of events, up to which it has all
+	told    atomic.Pointer[protocol.Cursor] // up to which event of this state the stream has them; nil: not known
+	untold  atomic.Bool                     // the last Part.Told has failed
+	hurry   chan struct{}                   // has room for one who waits in Part.Told
+	marking sync.Mutex                      // held while the mark is written
 }
 
 // A mark is the file in the directory of a partition that says how old it is.
 type mark struct {
 	Crawl    string `json:"crawl"` // its id
 	Age      uint64 `json:"age"`
-	Position uint64 `json:"position"` // the last message of URLs that its state has
+	Position uint64 `json:"position"` // as in progress, like the next two
+	Events   uint64 `json:"events"`
+
+	Told *protocol.Cursor `json:"told,omitempty"`
 }
 
 const (
@@ -46,9 +60,11 @@ const (
 func (t *tenure) dir() string   { return filepath.Join(t.n.Dir, fmt.Sprintf("partition-%03d", t.number)) }
 func (t *tenure) state() string { return filepath.Join(t.dir(), stateFile) }
 
-// stored writes the mark.
-func (t *tenure) stored(position uint64) error {
-	b, err := json.Marshal(mark{t.n.in.id, t.age, position})
+// mark writes the mark.
+func (t *tenure) mark() error {
+	t.at.marking.Lock()
+	defer t.at.marking.Unlock()
+	b, err := json.Marshal(mark{t.n.in.id, t.age, t.at.urls.Load(), t.at.events.Load(), t.at.told.Load()})
 	if err == nil {
 		err = atomicfile.Write(filepath.Join(t.dir(), markFile), string(b)+"\n", 0o644)
 	}
@@ -77,7 +93,7 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 		case err != nil:
 			return "", err
 		default:
-			is.Position = rec.Position
+			is.Position, is.Events, is.Told = rec.Position, rec.Events, nil
 			t.n.Log.Info("a partition begins with its snapshot", "partition", t.number)
 		}
 	}
@@ -89,8 +105,10 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 		return err
 	})
 	if err == nil {
-		t.position.Store(is.Position)
-		err = t.stored(is.Position)
+		t.at.urls.Store(is.Position)
+		t.at.events.Store(is.Events)
+		t.at.told.Store(is.Told)
+		err = t.mark()
 	}
 	return dir, err
 }
@@ -180,6 +198,8 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 		return nil
 	case err != nil || st.ModTime().Equal(t.saved):
 		return err
+	case backup == nil && t.at.untold.Load():
+		return errUntold
 	}
 	select {
 	case t.n.run.copying <- struct{}{}: // few at a time
@@ -187,7 +207,7 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	position := t.position.Load() // before the copy begins
+	position, events := t.at.urls.Load(), t.at.events.Load() // before the copy begins
 	temp := filepath.Join(t.dir(), ".snapshot.zst.tmp")
 	defer os.Remove(temp)
 	if err := pack(temp, t.state(), backup); err != nil {
@@ -208,7 +228,10 @@ func (t *tenure) save(ctx context.Context, backup func(io.Writer) error) error {
 	if _, err := t.n.in.states.Put(moving, jetstream.ObjectMeta{Name: name}, f); err != nil {
 		return fmt.Errorf("store snapshot: %w", err)
 	}
-	err = t.write(ctx, func(r *record) { r.Snapshot, r.Age, r.Position = name, t.age, position })
+	err = t.write(ctx, func(r *record) { r.Snapshot, r.Age, r.Position, r.Events = name, t.age, position, events })
+	if err == nil {
+		err = t.mark() // which says how far events are told, too
+	}
 	if err != nil {
 		return err // the next snapshot removes what was stored
 	}

@@ -5,6 +5,7 @@
 //
 //	parley-crawl-NAME          key-value: the nodes, and for each partition who has it and its newest snapshot
 //	parley-crawl-NAME-urls     stream: the URLs that partitions have found for others, a subject for each receiver
+//	parley-crawl-NAME-events   stream: the events of all partitions, a subject for each
 //	parley-crawl-NAME-states   objects: the snapshots, which are copies of state.db
 //
 // # The right to ask
@@ -22,6 +23,8 @@
 // A directory of a partition is as old as the last lease under which it was used, and so is a snapshot: the revision with which a lease began is its age. A node that takes a
 // partition goes on with its own directory, unless the snapshot is younger. A state that comes from a snapshot begins a new epoch of events, and its
 // bodies are not there: pages are fetched as if they had none.
+//
+// What a state from before has lost is in the stream of events, after the number that is stored with the state. See teller.
 //
 // URLs for a partition stay in the stream until a snapshot has them, so that a state that is older than its directory was gets them once more.
 package cluster
@@ -59,6 +62,7 @@ type Node struct {
 	Partitions int           // the same for all nodes
 	Lease      time.Duration // a partition whose node is silent is taken by another one after this time. The same for all nodes
 	Snapshots  time.Duration // between two snapshots of a partition that changes
+	Events     int           // how many the stream of events keeps; 0: there is none, and Part.Tell must not be called. The same for all nodes
 	Log        *slog.Logger
 
 	// Engine runs a partition until ctx ends: because the node does, another node shall have the partition, or Part.Ends has come. When it returns, state.db in
@@ -219,7 +223,7 @@ func (n *Node) assign(ctx context.Context, held map[int]*tenure, ended chan<- *t
 		if owner != n.Name || rec.Process != "" && rec.Process != n.run.process && !n.silent(s) {
 			continue
 		}
-		t = &tenure{n: n, number: number, revision: s.revision, rec: rec}
+		t = &tenure{n: n, number: number, revision: s.revision, rec: rec, disk: disk{at: progress{hurry: make(chan struct{}, 1)}}}
 		if err := t.take(ctx); err != nil {
 			n.Log.Info("a partition is not taken", "partition", number, "err", err)
 			continue

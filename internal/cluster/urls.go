@@ -33,7 +33,7 @@ func (p *Part) Send(finds []partition.Find) error {
 // Receive implements partition.Carrier. What has come stays in the stream until a snapshot has it: the mark in the directory says what the state has.
 func (p *Part) Receive(ctx context.Context, store func([]partition.Find, error) error) error {
 	for {
-		m, err := p.is.n.in.urls.GetMsg(ctx, p.is.position.Load()+1, jetstream.WithGetMsgSubject(p.is.n.subject(p.Number)))
+		m, err := p.is.n.in.urls.GetMsg(ctx, p.is.at.urls.Load()+1, jetstream.WithGetMsgSubject(p.is.n.subject(p.Number)))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
 		} else if err != nil {
@@ -43,9 +43,9 @@ func (p *Part) Receive(ctx context.Context, store func([]partition.Find, error) 
 		if err := store(finds, damaged); err != nil {
 			return err
 		}
-		if err := p.is.stored(m.Sequence); err != nil {
+		p.is.at.urls.Store(m.Sequence)
+		if err := p.is.mark(); err != nil {
 			return err
 		}
-		p.is.position.Store(m.Sequence)
 	}
 }

@@ -199,7 +199,7 @@ func (b *book) page(id pageID) shown {
 func (b *book) ask(ctx context.Context) error {
 	word := rand.Text()
 	m := &nats.Msg{Subject: b.stream.name + ".ask." + b.name, Data: []byte(word), Header: nats.Header{jetstream.MsgTTLHeader: {askedFor.String()}}}
-	if _, err := b.stream.publish(ctx, []*nats.Msg{m}); err != nil {
+	if _, err := Publish(ctx, b.stream.nc, []*nats.Msg{m}); err != nil {
 		return b.stream.fail("ask", err)
 	}
 	if err := b.await(ctx, func() bool { return b.word == word }); err != nil {

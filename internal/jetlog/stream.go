@@ -403,7 +403,7 @@ func (w *writer) append(ctx context.Context, o origin, records [][]byte) error {
 // them. The error wraps ErrFenced if it is neither.
 func (s *Stream) store(ctx context.Context, list []*nats.Msg, ask func() (number uint64, ours, free bool, err error)) (uint64, error) {
 	for {
-		number, err := s.publish(ctx, list)
+		number, err := Publish(ctx, s.nc, list)
 		if err == nil {
 			return number, nil
 		}
@@ -423,15 +423,15 @@ func (s *Stream) store(ctx context.Context, list []*nats.Msg, ask func() (number
 	}
 }
 
-// publish sends messages as one batch, whose last message is acknowledged for all. It returns the number of that.
-func (s *Stream) publish(ctx context.Context, list []*nats.Msg) (uint64, error) {
+// Publish stores messages as one atomic batch, all or none, and returns the number of the last. After an error it is not known which.
+func Publish(ctx context.Context, nc *nats.Conn, list []*nats.Msg) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	batch, last := rand.Text(), len(list)-1
 	for i, m := range list[:last] {
 		m.Header.Set("Nats-Batch-Id", batch)
 		m.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i+1))
-		if err := s.nc.PublishMsg(m); err != nil {
+		if err := nc.PublishMsg(m); err != nil {
 			return 0, err
 		}
 	}
@@ -440,7 +440,7 @@ func (s *Stream) publish(ctx context.Context, list []*nats.Msg) (uint64, error) 
 		list[last].Header.Set("Nats-Batch-Sequence", strconv.Itoa(last+1))
 		list[last].Header.Set("Nats-Batch-Commit", "1")
 	}
-	reply, err := s.nc.RequestMsgWithContext(ctx, list[last])
+	reply, err := nc.RequestMsgWithContext(ctx, list[last])
 	if err != nil {
 		return 0, err
 	}
