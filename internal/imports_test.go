@@ -35,7 +35,7 @@ var ours = map[string][]string{
 	"internal/endtoend":            {},
 	"internal/journal":             {"protocol", "internal/boltfile"},
 	"internal/jetlog":              {"protocol", "internal/atomicfile", "internal/journal", "internal/pause", "server/content"},
-	"internal/cluster":             {"protocol", "internal/atomicfile", "internal/coding", "internal/engine/partition", "internal/jetlog", "internal/pause"},
+	"internal/cluster":             {"protocol", "internal/atomicfile", "internal/coding", "internal/engine/contents", "internal/engine/partition", "internal/jetlog", "internal/pause"},
 	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/doors", "server/inventory", "server/manifest", "server/versions", "internal/pause"},
 	"internal/sitetest/warctest":   {"internal/coding", "internal/warc"},
 	"internal/coding":              {},

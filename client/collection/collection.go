@@ -22,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/pause"
@@ -315,7 +316,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 	c.sinks.store.Dir, c.sinks.store.None = dir, c.opts.Contents == 0
 	c.revisits.c = c
 	c.revisits.SetPolicy(cmp.Or[fresh.Policy](c.opts.Policy, fresh.Thesis{}))
-	if err := (&opening{c}).open(cmp.Or(c.opts.State, filepath.Join(dir, "state.db"))); err != nil {
+	if err := (&opening{c}).open(cmp.Or(c.opts.State, filepath.Join(dir, contents.StateFile))); err != nil {
 		if errors.Is(err, ErrDamaged) {
 			err = fmt.Errorf("%w: restore the directory from a backup, or move state.db away: the next crawl creates a new one, and stored contents are kept", err)
 		}

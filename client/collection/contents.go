@@ -45,7 +45,7 @@ func (o *opening) openContents() (err error) {
 	}
 	events := &changes.Options{
 		Options: journal.Options{MaxChanges: c.opts.MaxEvents, ReadOnly: c.opts.ReadOnly, Wait: c.opts.Wait, Now: c.opts.Now},
-		Witness: filepath.Join(c.dir, "journal.db"), Before: c.sinks.format == formatBefore, Contents: o.items, Restored: restored, Log: c.opts.Log,
+		Witness: filepath.Join(c.dir, contents.WitnessFile), Before: c.sinks.format == formatBefore, Contents: o.items, Restored: restored, Log: c.opts.Log,
 	}
 	events.Store = func(tx *bbolt.Tx, proven bool) error {
 		if c.sinks.format = formatVersion; !proven {

@@ -13,6 +13,7 @@ import (
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/internal/boltfile"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/steer"
 )
@@ -32,7 +33,7 @@ func Steering(c *Collection) (s steer.Steering, err error) {
 // EditSteering changes the steering of the collection in a directory, which must exist: change gets the present one, and the origins of
 // the sites to range over once. It reads nothing else of the collection, and returns ErrHeld if a process has it open.
 func EditSteering(dir string, change func(text []byte, origins iter.Seq[string]) ([]byte, error)) error {
-	db, err := boltfile.Open(filepath.Join(dir, "state.db"), boltfile.Options{Wait: time.Second}) // another command may just be reading it
+	db, err := boltfile.Open(filepath.Join(dir, contents.StateFile), boltfile.Options{Wait: time.Second}) // another command may just be reading it
 	if err == nil {
 		defer db.Close()
 		err = boltfile.RecoverDamage(func() error {
@@ -41,8 +42,7 @@ func EditSteering(dir string, change func(text []byte, origins iter.Seq[string])
 				if err != nil {
 					return err
 				}
-				sites := index{origins: map[string]frontier.SiteID{}}
-				var damaged error
+				sites, damaged := index{origins: map[string]frontier.SiteID{}}, error(nil)
 				text, err = change(text, func(yield func(string) bool) {
 					if damaged = sites.load(tx, queue.NewStage()); damaged == nil {
 						slices.Values(sites.names)(yield)

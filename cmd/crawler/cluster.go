@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/internal/jetlog"
@@ -174,7 +175,7 @@ func (d *localAPI) pageEvent(url string) (cluster.Event, time.Time, error) {
 
 // partitionsIn returns the directories of the partitions that a machine of a cluster has, or has had.
 func partitionsIn(dir string) []string {
-	list, _ := filepath.Glob(filepath.Join(dir, "partition-*", filepath.Base(statePath(""))))
+	list, _ := filepath.Glob(filepath.Join(dir, "partition-*", contents.StateFile))
 	for i, state := range list {
 		list[i] = filepath.Dir(state)
 	}

@@ -63,7 +63,7 @@ func collectionIn(dir string) string {
 }
 
 // statePath is the file of a collection that its holder has open.
-func statePath(dir string) string { return filepath.Join(dir, "state.db") }
+func statePath(dir string) string { return filepath.Join(dir, contents.StateFile) }
 
 // handler answers to processes of this user.
 func (d *localAPI) handler() http.Handler {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/coding"
+	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
@@ -52,13 +53,10 @@ type mark struct {
 	Told *protocol.Cursor `json:"told,omitempty"`
 }
 
-const (
-	markFile  = "cluster.json"
-	stateFile = "state.db"
-)
+const markFile = "cluster.json"
 
 func (t *tenure) dir() string   { return filepath.Join(t.n.Dir, fmt.Sprintf("partition-%03d", t.number)) }
-func (t *tenure) state() string { return filepath.Join(t.dir(), stateFile) }
+func (t *tenure) state() string { return filepath.Join(t.dir(), contents.StateFile) }
 
 // mark writes the mark.
 func (t *tenure) mark() error {
@@ -137,7 +135,7 @@ func (t *tenure) fetch(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("fetch snapshot %s: %w", name, err)
 	}
-	if err := os.Remove(filepath.Join(t.dir(), "journal.db")); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(t.dir(), contents.WitnessFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return atomicfile.Replace(temp, t.state())

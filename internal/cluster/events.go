@@ -131,7 +131,7 @@ func (x *teller) catchUp(ctx context.Context) error {
 		case err != nil || damaged != nil:
 			return fmt.Errorf("read message %d: %w", m.Sequence, errors.Join(err, damaged))
 		case at.Epoch == x.after.Epoch:
-			x.after = at
+			x.after.Seq = max(x.after.Seq, at.Seq) // what was not told, since it was known, may have come after that
 			is.forget(x.told)
 		default:
 			is.put(x.told)

@@ -20,6 +20,9 @@ import (
 const (
 	WARCDir   = "warc"
 	MirrorDir = "mirror"
+
+	StateFile   = "state.db"   // beside the contents: the state of the collection
+	WitnessFile = "journal.db" // and the number of its newest event
 )
 
 // A Place is where a body is stored.
