@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -142,6 +144,14 @@ func TestAskACluster(t *testing.T) {
 		t.Errorf("of two names that are paused, one unknown: %s", said)
 	}
 	wants(2, "--into and --cluster exclude each other", "sites", "--into", t.TempDir())
+	t.Setenv("PARLEY_INTO", t.TempDir())
+	wants(0, "localhost", "sites")
+	t.Setenv("PARLEY_CLUSTER", servers)
+	ends(t, 2, "PARLEY_INTO and --cluster exclude each other", "sites")
+	ends(t, 1, "has no collection", "sites", "--into", t.TempDir())
+	t.Setenv("PARLEY_INTO", "")
+	ends(t, 0, "localhost", "sites", "--cluster-name", "test")
+	t.Setenv("PARLEY_CLUSTER", "")
 	wants(2, "--warc out: with --cluster", "export", "--warc", "out")
 	ends(t, 1, `NATS has no crawl "crawl"`, "sites", "--cluster", servers)
 	node.finish()
@@ -150,6 +160,19 @@ func TestAskACluster(t *testing.T) {
 	wants(1, "partitions 3, of which 0 answer", "status")
 	wants(1, "no machine answers", "why", other+"/")
 	wants(1, "no machine answers", "add", other+"/")
+}
+
+// The command of the systemd unit in examples/cluster is understood.
+func TestClusterUnit(t *testing.T) {
+	unit := string(must.Get(os.ReadFile("../../examples/cluster/parley-crawler.service")))
+	_, line, _ := strings.Cut(unit, "\nExecStart=/usr/local/bin/crawler ")
+	line, _, _ = strings.Cut(line, "\n")
+	t.Setenv("PARLEY_CLUSTER", "nats://127.0.0.1:1")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code, _, said := program(ctx, strings.Fields(strings.Replace(line, "/var/lib/parley/crawl", t.TempDir(), 1))...); code != 0 || !strings.HasPrefix(line, "run ") {
+		t.Errorf("crawler %s: exit code %d: %s", line, code, said)
+	}
 }
 
 func TestClusterMisuse(t *testing.T) {

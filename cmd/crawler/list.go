@@ -109,6 +109,12 @@ func onCollection(c *command.Command) *command.Command {
 	run := c.Run
 	c.Run = func(ctx context.Context, env *command.Env) error {
 		switch into, servers := env.Flags.Lookup("into").Value.String(), env.Flags.Lookup("cluster").Value.String(); {
+		case into != "" && servers != "" && env.Typed["into"] != env.Typed["cluster"]: // the other one is that of a service, from the environment
+			for _, option := range []string{"into", "cluster"} {
+				if !env.Typed[option] {
+					env.Flags.Set(option, "")
+				}
+			}
 		case into == "" && servers == "":
 			return command.Misusef("--into is required, or --cluster")
 		case into != "" && servers != "":

@@ -102,8 +102,9 @@ type Group struct {
 
 // An Env is the environment that a Command runs in.
 type Env struct {
-	Args           []string      // as many as Command.Args, or more if that ends in "..."
-	Flags          *flag.FlagSet // the options, with their values
+	Args           []string        // as many as Command.Args, or more if that ends in "..."
+	Flags          *flag.FlagSet   // the options, with their values
+	Typed          map[string]bool // the options that the command line has set
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger // to Stderr
@@ -224,7 +225,7 @@ func (c *Command) run(ctx context.Context, name string, args []string, site stri
 		_, err := fmt.Fprintln(env.Stdout, strings.Fields(name)[0], Version())
 		return err
 	}
-	env.Args, env.Flags, env.Log = rest, p.fs, newLogger(env.Stderr, p.level.value, p.format.value)
+	env.Args, env.Flags, env.Typed, env.Log = rest, p.fs, p.typed, newLogger(env.Stderr, p.level.value, p.format.value)
 	if site != "" {
 		env.Log = env.Log.With("site", site)
 	}

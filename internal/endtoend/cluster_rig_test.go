@@ -111,7 +111,7 @@ func newClusterOfDoors(t *testing.T) *cluster {
 
 func (c *cluster) startNATS(i int) {
 	p := &program{cmd: exec.Command(os.Args[0]), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), natsEnv+"="+c.configs[i], "NATS_SITE_PASSWORD=secret", "NATS_ADMIN_PASSWORD=secret")
+	p.cmd.Env = append(os.Environ(), natsEnv+"="+c.configs[i], "NATS_SITE_PASSWORD=secret", "NATS_CRAWL_PASSWORD=secret", "NATS_ADMIN_PASSWORD=secret")
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	c.must(p.cmd.Start())
 	go func() { p.cmd.Wait(); close(p.done) }()
