@@ -118,7 +118,9 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 		p.Save(ctx, func(w io.Writer) error {
 			err := collection.Backup(c.Collection, w)
 			if err == nil && k.events > 0 {
-				err = p.Told(ctx, c.Collection.Log().Head())
+				soon, stop := context.WithTimeout(ctx, time.Minute) // then a warning says why there is no snapshot
+				defer stop()
+				err = p.Told(soon, c.Collection.Log().Head())
 			}
 			return err
 		})
