@@ -142,6 +142,9 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 	if !f.doors.found && !f.want.discover(ctx) { // the manifest names the doors too
 		return Manifest, f.manifest.take(ctx, false)
 	}
+	if next := f.manifest.schedule; time.Since(next.placed) >= askAgain {
+		next.place()
+	}
 	door, due, now := Manifest, f.manifest.schedule.due, time.Now()
 	if !f.cursor.IsZero() && !f.doubtful { // the other doors need a cursor to start from
 		if now.Before(due) || f.doors.best(works) != Manifest {
@@ -154,10 +157,13 @@ func (f *follower) turn(ctx context.Context) (Door, error) {
 		}
 	}
 	if door == Manifest && now.Before(due) {
-		return door, pause.Sleep(ctx, due.Sub(now))
+		return door, pause.Sleep(ctx, min(due.Sub(now), askAgain))
 	}
 	return f.use(ctx, door)
 }
+
+// askAgain is how often Source.Every is asked.
+const askAgain = time.Hour
 
 // use requests news at a door, once. An archive takes the place of the manifest where that is the form.
 func (f *follower) use(ctx context.Context, door Door) (Door, error) {

@@ -177,11 +177,14 @@ func TestManifestPollInterval(t *testing.T) {
 		src := s.source()
 		src.NoStream, src.NoChanges = true, true
 		src.Poll = time.Second // which counts for nothing then
-		waits := []time.Duration{time.Hour, 3 * time.Hour, 0, 24 * time.Hour}
-		src.Every = func() time.Duration {
-			w := waits[0]
-			waits = waits[1:]
-			return w
+		waits := []time.Duration{30 * time.Minute, 4 * time.Hour, 0, 24 * time.Hour}
+		var last time.Time
+		src.Every = func(read time.Time) time.Duration {
+			if w := waits[0]; !read.Equal(last) {
+				last, waits = read, waits[1:]
+				return w
+			}
+			return 2 * time.Hour // it changes its mind while it waits
 		}
 		began := time.Now()
 		var at []time.Duration
@@ -190,7 +193,7 @@ func TestManifestPollInterval(t *testing.T) {
 			s.change(put("a.html", fmt.Sprint(len(at))))
 			return len(at) == 4
 		})
-		if want := []time.Duration{0, time.Hour, 4 * time.Hour, 4 * time.Hour}; !slices.Equal(at, want) {
+		if want := []time.Duration{0, 30 * time.Minute, 150 * time.Minute, 150 * time.Minute}; !slices.Equal(at, want) {
 			t.Errorf("looked after %v, want %v", at, want)
 		}
 	})

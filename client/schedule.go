@@ -8,21 +8,28 @@ import (
 
 // A schedule says when the manifest, or the archive in its place, is to be read again.
 type schedule struct {
-	src    *Source // Poll, Every, Hurry
+	src    *Source   // Poll, Every, Hurry
+	last   time.Time // when it was read
 	due    time.Time
+	placed time.Time // when due was set
 	spared time.Time // because of a failure it is not read before then
 	broken int       // failures in a row to read it to its end
 
 	progress time.Time // when a part of it was last stored, which is not read again
 }
 
-// renew sets when it is due again.
+// renew sets when it is due again, after it was read.
 func (s *schedule) renew() {
-	wait := around(s.src.Poll)
-	if s.src.Every != nil {
-		wait = max(pause.AtMost(time.Second, s.src.Hurry), s.src.Every())
+	s.last = time.Now()
+	s.due = s.last.Add(around(s.src.Poll))
+	s.place()
+}
+
+// place sets when it is due, if the caller decides.
+func (s *schedule) place() {
+	if s.placed = time.Now(); s.src.Every != nil && !s.last.IsZero() {
+		s.due = s.last.Add(max(pause.AtMost(time.Second, s.src.Hurry), s.src.Every(s.last)))
 	}
-	s.due = time.Now().Add(wait)
 }
 
 // read records how the reading of a manifest that began at begun has ended.

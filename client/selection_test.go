@@ -277,7 +277,7 @@ func TestPartialManifestIsNoSnapshot(t *testing.T) {
 		}}, r)
 	})
 	m := newMirror()
-	m.follow(t, &client.Source{Base: w.Base, Held: m.held, NoStream: true, NoChanges: true, Every: func() time.Duration { return time.Second }})
+	m.follow(t, &client.Source{Base: w.Base, Held: m.held, NoStream: true, NoChanges: true, Every: func(time.Time) time.Duration { return time.Second }})
 	m.standsAt(t, w.Head())
 	m.same(t, w.Site, nil)
 	for range 3 {

@@ -90,9 +90,9 @@ type Source struct {
 	// crawler with a schedule of its own. Zero means long polling.
 	AskEvery time.Duration
 
-	// Every, if not nil, is called after each read of the manifest and returns how long to wait for the next,
-	// in place of Poll. Less than a second means a second.
-	Every func() time.Duration
+	// Every, if not nil, returns the time between the last read of the manifest and the next one, in place of Poll.
+	// It is called after each read, and then once an hour, since what it returns may change. Less than a second means a second.
+	Every func(last time.Time) time.Duration
 
 	// Hurry, above zero, bounds Follow's own waits: after a failure, until a door is tried again, and between
 	// two requests. It is for the caller's own sites, and tests.

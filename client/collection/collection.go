@@ -323,7 +323,7 @@ func Open(dir string, o *Options) (*Collection, error) {
 		return nil, fmt.Errorf("open collection %s: %w", dir, err)
 	}
 	if c.opts.Policy == nil {
-		kept, _ := c.revisits.Kept()
+		kept, _, _ := c.revisits.Kept()
 		c.revisits.SetPolicy(cmp.Or[fresh.Policy](kept, fresh.Thesis{}))
 	}
 	return c, nil

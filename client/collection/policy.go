@@ -31,6 +31,7 @@ type keptPolicy struct {
 	At     time.Time
 	Priced *fresh.Priced `json:",omitempty"` // with the price
 	Thesis *fresh.Thesis `json:",omitempty"`
+	Left   fresh.Bucket  `json:",omitzero"` // of Priced
 }
 
 // Aging reports whether the policy alone decides when a page is fetched next: it is Held, and no failure,
@@ -54,18 +55,17 @@ func (r *Revisits) Believed(p *Page, s *Site) fresh.Page {
 // Policy returns the present revisit policy.
 func (r *Revisits) Policy() fresh.Policy { return *r.policy.Load() }
 
-// SetPolicy replaces the revisit policy. Visits decided before stand until they are due, or the page is
-// planned again.
+// SetPolicy replaces the revisit policy. Visits decided before stand until they are due, or the page is planned again.
 func (r *Revisits) SetPolicy(p fresh.Policy) { r.policy.Store(&p) }
 
-// Keep stores the present policy with its price, for queries while no crawler runs, and as the first
+// Keep stores the present policy with its price and what is left of its budget, for queries while no crawler runs, and as the first
 // policy of the next crawler. A policy of another kind than fresh.Priced and fresh.Thesis is not stored.
-func (r *Revisits) Keep() error {
+func (r *Revisits) Keep(left fresh.Bucket) error {
 	c := r.c
 	if c.opts.ReadOnly {
 		return nil
 	}
-	k := keptPolicy{At: c.opts.Now()}
+	k := keptPolicy{At: c.opts.Now(), Left: left}
 	switch p := r.Policy().(type) {
 	case fresh.Priced:
 		k.Priced = &p
@@ -87,9 +87,9 @@ func (r *Revisits) Keep() error {
 	})
 }
 
-// Kept returns the policy stored last, and when it was stored; nil if there is none. Nothing depends
+// Kept returns the policy stored last, what was left of its budget, and when it was stored; nil if there is none. Nothing depends
 // on it, so a damaged record counts as none.
-func (r *Revisits) Kept() (p fresh.Policy, at time.Time) {
+func (r *Revisits) Kept() (p fresh.Policy, left fresh.Bucket, at time.Time) {
 	err := r.c.reading(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(metaBucket)
 		if meta == nil {
@@ -100,7 +100,7 @@ func (r *Revisits) Kept() (p fresh.Policy, at time.Time) {
 		if !ok || json.Unmarshal(raw, &k) != nil {
 			return nil
 		}
-		switch at = k.At; {
+		switch at, left = k.At, k.Left; {
 		case k.Priced != nil:
 			p = *k.Priced
 		case k.Thesis != nil:
@@ -109,7 +109,7 @@ func (r *Revisits) Kept() (p fresh.Policy, at time.Time) {
 		return nil
 	})
 	if err != nil {
-		return nil, time.Time{}
+		return nil, fresh.Bucket{}, time.Time{}
 	}
-	return p, at
+	return p, left, at
 }

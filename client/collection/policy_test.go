@@ -17,15 +17,16 @@ func TestPolicyIsStored(t *testing.T) {
 	}
 	priced := fresh.Priced{Objective: fresh.Objective{Fresh: 1}, Costs: fresh.Bytes(), Price: .0123, Longest: time.Hour, Eager: true}
 	c := reopen(collection.Options{})
-	if p, _ := c.Revisits().Kept(); p != nil || c.Revisits().Policy() != (fresh.Thesis{}) {
+	if p, _, _ := c.Revisits().Kept(); p != nil || c.Revisits().Policy() != (fresh.Thesis{}) {
 		t.Errorf("a new collection has policy %+v, stored %+v", c.Revisits().Policy(), p)
 	}
 	c.Revisits().SetPolicy(priced)
-	must.OK(t, c.Revisits().Keep())
+	bucket := fresh.Bucket{Rate: 1, Burst: 3, Savings: 50, Balance: 20}
+	must.OK(t, c.Revisits().Keep(bucket))
 	c.Close()
 	c = reopen(collection.Options{ReadOnly: true})
-	if p, at := c.Revisits().Kept(); p != fresh.Policy(priced) || c.Revisits().Policy() != p || time.Since(at) > time.Hour {
-		t.Errorf("stored %+v at %v, uses %+v", p, at, c.Revisits().Policy())
+	if p, left, at := c.Revisits().Kept(); p != fresh.Policy(priced) || left != bucket || c.Revisits().Policy() != p || time.Since(at) > time.Hour {
+		t.Errorf("stored %+v and %+v at %v, uses %+v", p, left, at, c.Revisits().Policy())
 	}
 	c.Close()
 	thesis := fresh.Thesis{Gamma: 2}
@@ -33,9 +34,9 @@ func TestPolicyIsStored(t *testing.T) {
 	if c.Revisits().Policy() != fresh.Policy(thesis) {
 		t.Errorf("goes by %+v", c.Revisits().Policy())
 	}
-	must.OK(t, c.Revisits().Keep())
+	must.OK(t, c.Revisits().Keep(fresh.Bucket{}))
 	c.Revisits().SetPolicy(daily{}) // a kind that is not stored
-	must.OK(t, c.Revisits().Keep())
+	must.OK(t, c.Revisits().Keep(fresh.Bucket{}))
 	c.Close()
 	c = reopen(collection.Options{})
 	defer c.Close()

@@ -29,9 +29,9 @@ func (t *siteTable) believes(st *site, b fresh.Site) {
 // revisits. The work's lock guards them, and the belief of each site.
 type estimates struct {
 	unplanned
-	sites *siteTable
-	judge *judgement.Judge
-
+	work      *work
+	sites     *siteTable
+	judge     *judgement.Judge
 	truths    *judgement.Calibration
 	manifests fresh.Manifests // of all sites whose only door is the manifest
 }
@@ -81,19 +81,19 @@ func (e *estimates) announced(st *site, step *client.Step, by collection.Signal,
 	}
 }
 
-// nextPoll records that a site's manifest has just been polled, and returns how long to wait before the next poll.
-func (e *estimates) nextPoll(st *site) time.Duration {
-	e.work.Lock()
-	defer e.work.Unlock()
-	now := time.Now()
-	until := now.Add(-longestPoll) // even if the manifest has not changed since
+// nextPoll records a poll of a site's manifest that is new, and returns how long after it the next one is due.
+func (e *estimates) nextPoll(st *site, last time.Time) time.Duration {
+	if last.Equal(st.polled) {
+		return e.every
+	}
+	until := last.Add(-longestPoll) // even if the manifest has not changed since
 	if st.polledBefore.Before(until) {
 		until = st.polledBefore
 	}
 	e.leftOut(st, until)
-	st.polledBefore, st.polled = st.polled, now
+	st.polledBefore, st.polled = st.polled, last
 	if b := believed(st); b.Manifest.Recall > 0 {
-		b.Manifest.Read = now
+		b.Manifest.Read = last
 		e.sites.believes(st, b)
 	}
 	return e.every

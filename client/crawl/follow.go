@@ -41,8 +41,8 @@ func (f *followers) alone() bool { return f.keep != nil }
 type pollPlan interface {
 	prices() bool // the price of a visit decides which pages are fetched
 
-	// nextPoll returns how long to wait before the next poll of a site's manifest, which has just been polled.
-	nextPoll(st *site) time.Duration
+	// nextPoll returns the time from the last poll of a site's manifest to the next one. The work's lock is held.
+	nextPoll(st *site, last time.Time) time.Duration
 
 	// publishes is called when it may have changed whether a site publishes its changes now. The work's lock is held.
 	publishes(st *site)
@@ -153,7 +153,11 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 	from := f.from(src)
 	from.Poll, from.AskEvery, from.Hurry, from.NoStream, from.NoChanges, from.Log = c.every(collection.ManifestRDF), c.AskEvery, c.Hurry, c.NoStreams, c.NoChanges, c.Log
 	from.Refused = func(status int, header http.Header) { c.Harvester.Refused(st.Origin, status, header) }
-	from.Every = func() time.Duration { return f.plan.nextPoll(st) }
+	from.Every = func(last time.Time) time.Duration {
+		work.Lock()
+		defer work.Unlock()
+		return f.plan.nextPoll(st, last)
+	}
 	f.listen(from, src)
 	cursor, under := s.Cursor, c.under(st.Origin)
 	switch stands := s.Digest == under && s.Held.IsZero(); { // else an unchanged manifest, too, may add pages or confirm deletions

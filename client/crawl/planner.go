@@ -33,7 +33,6 @@ type planner interface {
 // neither have the estimates.
 type unplanned struct {
 	every time.Duration // between two polls of the manifest
-	work  *work
 }
 
 func (unplanned) ready() bool                            { return true }
@@ -51,9 +50,7 @@ func (unplanned) visited(*site, *collection.Visit, *collection.Visited, *judgeme
 	return false
 }
 
-func (u unplanned) nextPoll(st *site) time.Duration {
-	u.work.Lock()
-	defer u.work.Unlock()
-	st.polled = time.Now()
+func (u unplanned) nextPoll(st *site, last time.Time) time.Duration {
+	st.polled = last
 	return u.every
 }

@@ -76,6 +76,9 @@ func (r *revisits) keep(ctx context.Context) {
 		pause.For(ctx, min(r.c.hurried(trimEvery), max(time.Millisecond, time.Until(next))))
 		r.budget.Correct(time.Now())
 	}
+	if err := r.budget.Keep(); err != nil {
+		r.c.Log.Error("store what is left of the budget", "err", err)
+	}
 }
 
 // mostDemands is how many sites the planner treats one by one: the largest of those that have a manifest and do not
@@ -170,7 +173,7 @@ func (r *revisits) replan(ctx context.Context) error {
 	r.work.Lock()
 	r.took = time.Since(began)
 	r.work.Unlock()
-	err = errors.Join(err, col.Revisits().Keep())
+	err = errors.Join(err, r.budget.Keep())
 	r.c.Log.Debug("revisits planned", "pages", plan.Pages, "price", plan.Price, "spend", plan.Spend, "freshness", plan.Freshness, "took", time.Since(began))
 	return err
 }
@@ -279,24 +282,19 @@ func (r *revisits) sooner(ctx context.Context, list []candidate) error {
 	return nil
 }
 
-// nextPoll returns how long to wait before the next poll of a site's manifest, which has just been read. Where it is better to visit
-// the pages one by one, one poll a day still finds the new ones.
-func (r *revisits) nextPoll(st *site) time.Duration {
-	fixed := r.estimates.nextPoll(st)
-	if !r.ready() {
-		return fixed
-	}
-	price := r.price()
-	r.work.Lock()
-	defer r.work.Unlock()
-	plan := r.polls[st.ID]
-	switch {
-	case plan != nil: // unplanned polls are not charged to the budget, like those of sitemaps
-		pages := st.Pages
-		if st.parted {
-			pages = 0 // announced charges what was read
+// nextPoll returns the time from the last poll of a site's manifest to the next one. Where the pages are better visited one by one, or
+// a poll pays more seldom, one a day still finds the new pages: what is not planned is not charged to the budget, like the polls of sitemaps.
+func (r *revisits) nextPoll(st *site, last time.Time) time.Duration {
+	before, fixed, plan := st.polled, r.estimates.nextPoll(st, last), r.polls[st.ID]
+	switch price := r.price(); {
+	case plan != nil:
+		if !last.Equal(before) {
+			pages := st.Pages
+			if st.parted {
+				pages = 0 // announced charges what was read
+			}
+			r.budget.Spend(r.c.Revisit.Policy.Costs.ManifestPoll(pages) * min(1, last.Sub(before).Hours()/(24*plan.Every(price))))
 		}
-		r.budget.Spend(r.c.Revisit.Policy.Costs.ManifestPoll(pages))
 		return r.c.hurried(max(plan.Wait(price), min(fixed, manifestEvery)))
 	case !st.deaf: // not planned yet, or a manifest that gives nothing to plan by
 		return fixed

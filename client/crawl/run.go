@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/client/crawl/internal/rank"
 	"github.com/parleyweb/parley/client/crawl/internal/sitequeue"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/seed"
@@ -66,15 +67,15 @@ func newMode(c *setup, work *work, in *inbox, sites *siteTable, judge *judgement
 	store := c.Collection.Queue()
 	if c.Only != "" {
 		sites.disbelieve()
-		return mode{plan: unplanned{c.ManifestEvery, work}, trust: fullTrust{c}, front: sitequeue.New(store)}, nil
+		return mode{plan: unplanned{c.ManifestEvery}, trust: fullTrust{c}, front: sitequeue.New(store)}, nil
 	}
-	known := &estimates{unplanned: unplanned{c.ManifestEvery, work}, sites: sites, judge: judge, truths: &judgement.Calibration{}}
+	known := &estimates{unplanned: unplanned{c.ManifestEvery}, work: work, sites: sites, judge: judge, truths: &judgement.Calibration{}}
 	m.plan, m.trust = known, &earnedTrust{c, work, sites, judge, known}
 	if c.Revisit != nil {
 		r := &revisits{estimates: known, c: c, in: in, budget: budget.New(c.Revisit, c.Collection)}
 		m.plan, m.keep = r, r.keep
 	} else {
-		err = c.Collection.Revisits().Keep()
+		err = c.Collection.Revisits().Keep(fresh.Bucket{})
 	}
 	if err != nil {
 		return m, err

@@ -57,7 +57,7 @@ func (d *localAPI) status(w http.ResponseWriter, req *http.Request) {
 	if d.crawler != nil {
 		s.Status = d.crawler.Status()
 	}
-	switch p, _ := d.col.Revisits().Kept(); p := p.(type) {
+	switch p, _, _ := d.col.Revisits().Kept(); p := p.(type) {
 	case fresh.Priced:
 		s.Policy, s.Price = cmp.Or(string(p.Objective.Rule), "priced"), p.Price
 	case fresh.Thesis:

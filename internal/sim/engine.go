@@ -157,15 +157,20 @@ func (e *engine) visit(i int, planned bool) {
 	}
 	site := &e.view.sites[is.Site]
 	if e.view.visited(int32(i), site, e.now, x.Changed, modified) && e.learner != nil {
-		e.plan() // as the crawler does every hour
-		for _, j := range site.pages {
-			e.place(int(j))
-		}
+		e.doubted(site)
 	}
 	if len(e.view.together) > 0 {
 		e.view.look = min(e.view.look, e.now+1./24) // as the crawler, once in an hour
 	}
 	e.happened(x, bytes)
+}
+
+// doubted makes a plan, as the crawler does every hour, and places the pages of a site anew, whose silence is no longer believed.
+func (e *engine) doubted(s *site) {
+	e.plan()
+	for _, i := range s.pages {
+		e.place(int(i))
+	}
 }
 
 // hurry places those pages anew that are due since others of their sites have changed. That the price is lower than when they were placed is
@@ -219,9 +224,12 @@ func (e *engine) poll(s int) {
 		e.view.pages[said.page].Listen() // silence up to the previous poll
 		e.tell(said)
 	}
-	e.view.read(site, e.now, draft.named)
+	surprise := e.view.read(site, e.now, draft.named)
 	draft.clear()
 	e.placeManifest(s)
+	if surprise {
+		e.doubted(site)
+	}
 }
 
 // plan makes a plan, and places all pages anew, unless look brings them up in time.

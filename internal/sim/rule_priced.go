@@ -10,7 +10,7 @@ import (
 
 // again is the number of days until the next plan: learning as much again about pages takes as long as it
 // took before.
-func again(now float64) float64 { return max(1, now/8) }
+func again(now float64) float64 { return max(1, now/16) }
 
 // A planned rule has the price of its last plan, adjusted by the budget's balance.
 type planned struct {
@@ -19,7 +19,11 @@ type planned struct {
 	base   float64 // the price of the plan
 }
 
-func (r *planned) price() float64                             { return r.base * r.budget.Factor() }
+func (r *planned) price() float64 {
+	all, _ := r.budget.Factors()
+	return r.base * all
+}
+
 func (r *planned) profit(int, *fresh.Page, time.Time) float64 { return r.price() }
 
 // thesis is the thesis's own policy, with the threshold at which it spends the budget.
@@ -242,7 +246,7 @@ func (r *learning) plan(now float64) float64 {
 		r.sites = append(r.sites, planning)
 	}
 	made := pass.Plan()
-	r.base, r.priced.Longest = made.Price, made.Longest
+	r.base, r.priced.Longest, r.budget.Savings = made.Price, made.Longest, made.Savings
 	for i, planning := range r.sites {
 		s := &v.sites[i]
 		s.Prior, s.Manifest.Planned, s.Manifest.Every = planning.Prior(), false, 0
@@ -269,7 +273,8 @@ func (r *learning) every(s int, price float64) float64 {
 
 // at is the policy at a price.
 func (r *learning) at(price float64) *fresh.Priced {
-	r.priced.Price = price
+	all, announced := r.budget.Factors()
+	r.priced.Price, r.priced.Announced = price, price*announced/all
 	return &r.priced
 }
 

@@ -37,6 +37,7 @@ func newView(r *Run) *view {
 		is, x := &w.Sites[s], &v.sites[s]
 		*x = site{pages: pages, polled: channels.polls(is), polls: poll.Record{Training: poll.NewTraining(s)}}
 		x.Tells = channels.hears(is)
+		x.Signal.Numbers.Sure = x.Tells && is.Numbered
 		x.Manifest = fresh.Manifest{Read: start, Recall: 1} // as the oracle assumes
 		for _, i := range pages {
 			is := &w.Pages[i]
@@ -94,6 +95,9 @@ func (v *view) told(x notice, now float64) bool {
 	default:
 		post, recall := p.Posterior(), 0.
 		if !p.Listed {
+			if n := &p.Site.Signal.Numbers; n.Sure {
+				n.Add(1, 0)
+			}
 			recall = p.Site.Signal.Recall()
 		}
 		p.History = p.History.Notice(at, clock(x.claimed), p.Site.Signal.PrecisionOf(&post), recall)
@@ -102,16 +106,20 @@ func (v *view) told(x notice, now float64) bool {
 	return true
 }
 
-// read records that the manifest of a site was read, and which pages it named.
-func (v *view) read(s *site, now float64, named map[int32]int) {
+// read records that the manifest of a site was read, and which pages it named. It reports whether the silence of the site is no longer
+// believed.
+func (v *view) read(s *site, now float64, named map[int32]int) (surprise bool) {
 	s.Manifest.Read = clock(now)
 	if v.policy.Polls != nil {
 		s.polls = s.polls.Poll(poll.Poll{At: clock(now), New: len(named)})
 	}
 	for _, i := range s.unsure {
 		if _, ok := named[i]; !ok {
+			heeded := v.pages[i].Heeded()
 			v.manifests.Missed(&s.Site)
+			surprise = surprise || heeded && !v.pages[i].Heeded()
 		}
 	}
 	s.unsure = s.unsure[:0]
+	return surprise
 }

@@ -19,6 +19,7 @@ type World struct {
 // A Site is the way in which a site tells of its changes. The zero value is silent.
 type Site struct {
 	Push     bool // tells of every change as it happens
+	Numbered bool // with numbers, so that the crawler knows of any that is lost
 	Manifest bool // has a list of pages and their dates to poll
 	Format   Format
 	Dated    bool // responses have the true time of the last change

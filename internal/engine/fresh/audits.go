@@ -83,7 +83,8 @@ func (u *untold) audit(p *Posterior, quiet, last float64, changed bool, others u
 }
 
 // Audited records a visit to a page that its site had not announced, at the time of the request: a notice that comes later proves
-// nothing. The page is in its state before the visit.
+// nothing. The page is in its state before the visit. Of the changes that the site's manifest may name when it is read again, the first
+// counts, and the others only if [Manifests.Missed] is called then: many pages may change at once between two polls.
 func (s *Site) Audited(p *Page, at time.Time, changed bool) {
 	source, told := p.source()
 	if !told || p.Hearing(at).Notices > 0 {
@@ -96,9 +97,17 @@ func (s *Site) Audited(p *Page, at time.Time, changed bool) {
 		quiet = days(span(p.Last, s.Manifest.Read))
 		last = days(span(p.Last, at)) - quiet
 	}
+	shown, doubtful := &s.Audits, false
+	if source == polled && changed {
+		if doubtful = s.doubted.Equal(s.Manifest.Read); !doubtful {
+			s.doubts, s.doubted = nil, s.Manifest.Read
+		} else if shown = &s.doubts; s.doubts == nil {
+			s.doubts = s.Audits
+		}
+	}
 	var a Audits
-	if s.Audits != nil {
-		a = *s.Audits
+	if *shown != nil {
+		a = **shown
 	}
 	site := &a[source]
 	likely := *site // before this visit, which would count twice
@@ -107,8 +116,9 @@ func (s *Site) Audited(p *Page, at time.Time, changed bool) {
 	}
 	site.audit(&post, quiet, last, changed, unaudited)
 	a[source+1+int(p.Directory%directories)].audit(&post, quiet, last, changed, likely)
-	s.Audits = &a
-	s.limitRecall()
+	if *shown = &a; !doubtful {
+		s.limitRecall()
+	}
 }
 
 // limitRecall limits the recall of the site's notices by what audits of all its pages have shown. Of a site that has never sent a notice,

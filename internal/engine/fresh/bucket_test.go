@@ -16,7 +16,8 @@ func TestBucketKeepsTheBudget(t *testing.T) {
 		const step = 1. / 96
 		for i := range 96 * 60 {
 			b.Earn(step)
-			cost := wrong * b.Rate * step / math.Sqrt(b.Factor()) // as the planner's curve has it
+			all, _ := b.Factors()
+			cost := wrong * b.Rate * step / math.Sqrt(all) // as the planner's curve has it
 			if b.Wait(cost) > 0 {
 				continue
 			}
@@ -28,7 +29,7 @@ func TestBucketKeepsTheBudget(t *testing.T) {
 			t.Errorf("a plan wrong by %v: %v spent of 30000", wrong, spent)
 		}
 		if wrong == 1 && !about(b.Balance, 1500, 0.02) {
-			t.Errorf("a correct plan is adjusted by the factor %v", b.Factor())
+			t.Errorf("a correct plan is adjusted at a balance of %v", b.Balance)
 		}
 	}
 }
@@ -55,16 +56,42 @@ func TestBucketWaits(t *testing.T) {
 	}
 }
 
+// What a quiet time leaves is kept for announced changes, and what cannot be kept for them any more is spent on all visits.
+func TestBucketSaves(t *testing.T) {
+	b := fresh.Bucket{Rate: 100, Balance: 150, Savings: 10_000}
+	last, least := math.Inf(1), math.Inf(1)
+	for range 200 {
+		b.Earn(1)
+		all, announced := b.Factors()
+		if all > last || announced > least || announced > all || b.Balance < 10_000 && (all < 1/math.E || announced < math.Exp(-2)) {
+			t.Fatalf("at a balance of %v visits cost %v, announced ones %v; %v and %v with less", b.Balance, all, announced, last, least)
+		}
+		last, least = all, announced
+	}
+	if b.Balance != 10_300 || !about(last, math.Exp(-3), 1e-9) || least != last {
+		t.Errorf("after half a year the balance is %v; visits cost %v, announced ones %v", b.Balance, last, least)
+	}
+	b.Spend(10_000)
+	if all, announced := b.Factors(); b.Wait(300) != 0 || all != announced || all < .8 {
+		t.Errorf("after a burst the balance is %v; visits cost %v, announced ones %v", b.Balance, all, announced)
+	}
+	b.Balance, b.Savings = 10_300, 0 // the source is not believed any more
+	b.Earn(1)
+	if all, _ := b.Factors(); b.Balance != 10_300 || !about(all, math.Exp(-4), 1e-9) {
+		t.Errorf("with nothing to save for, the balance is %v and visits cost %v", b.Balance, all)
+	}
+}
+
 func TestBucketTakesAnyInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(57, 58))
 	any := func() float64 { return hostile[rng.IntN(len(hostile))] }
 	for range 100_000 {
-		b := fresh.Bucket{Rate: any(), Burst: any(), Balance: any()}
+		b := fresh.Bucket{Rate: any(), Burst: any(), Savings: any(), Balance: any()}
 		for range 3 {
 			b.Earn(any())
 			b.Spend(any())
-			if f := b.Factor(); !(f > 0 && f < 100) {
-				t.Fatalf("%+v: factor %v", b, f)
+			if all, announced := b.Factors(); !(announced > 0 && announced <= all && all < 100) {
+				t.Fatalf("%+v: factors %v, %v", b, all, announced)
 			}
 			if w := b.Wait(any()); !(w >= 0) {
 				t.Fatalf("%+v: waits %v", b, w)

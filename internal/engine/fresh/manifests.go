@@ -146,6 +146,10 @@ func (m *Manifests) visited(s *Site, p *Page, at time.Time, changed, proved bool
 // Missed records that the manifest of a site has left out a change that a visit has found.
 func (m *Manifests) Missed(s *Site) {
 	s.Signal.found(false)
+	if s.doubts != nil {
+		s.Audits, s.doubts = s.doubts, nil
+		s.limitRecall()
+	}
 	m.judged(s)
 }
 

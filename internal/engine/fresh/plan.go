@@ -40,6 +40,7 @@ type Plan struct {
 	Age           float64       // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right, and no page counts for more than a year
 	OutsideBudget float64       // price of visits outside the budget, as in [Priced]: of a Planning that limits them
 	Longest       time.Duration // between two visits, at which they are made at any price: as in [Priced]
+	Savings       float64       // how much of the budget can be saved up for announced changes: of a Planning
 	Pages         int           // number of pages added
 	Unseen        int           // those of them that were never visited; they are not in Freshness and Age
 }

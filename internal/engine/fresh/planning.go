@@ -39,6 +39,7 @@ type Planning struct {
 	added      int      // pages of sites that have no demand curve of their own
 	alike      int      // how many of the last of them the next sample stands for
 	importance float64  // of all that were visited
+	announced  float64  // of those whose visits after a notice are charged to the budget, times the share of their changes that are announced
 	told       float64  // of pages that are fetched outside the budget as soon as they change
 	beside     *planner // of those
 	due        float64  // what it costs in a day to fetch them as soon as they change
@@ -53,6 +54,9 @@ const (
 	// A page is left alone no longer than set, or longer where the visits made at any price would otherwise
 	// take more than a fiftieth of the budget.
 	fallbackShare = 50
+
+	// A budget of so many days is saved up for announced changes, times the share of all changes that are announced and whose visits are charged to it.
+	savedDays = 100
 
 	// After so many pages every second one stands for two, after twice as many every third for three, and so on: the error of the
 	// price is far below what it is corrected by between two plans.
@@ -115,6 +119,10 @@ func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 	if page.Visits > 0 {
 		p.importance += finite(page.Importance)
 	}
+	outside := p.Priced.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices() && page.Heeded()
+	if source, told := page.source(); told && p.Priced.Objective.Rule == "" && !outside {
+		p.announced += finite(page.Importance) * page.proven(source, 1)
+	}
 	if s.outdated != nil && page.Listed && page.Visits > 0 {
 		s.outdated.add(&post)
 	}
@@ -125,7 +133,7 @@ func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 	switch {
 	case s.demand != nil:
 		s.demand.add(page, &post)
-	case p.Priced.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices() && page.Heeded():
+	case outside:
 		p.told += finite(page.Importance)
 		p.planner.addAudits(page, &post) // little else is due
 		if p.OutsideBudget > 0 {
@@ -167,6 +175,7 @@ func (p *Planning) Plan() Plan {
 		s.planning = nil // so that a site that is kept does not keep all others
 	}
 	if p.importance > 0 { // a page that is fetched as it changes is right
+		plan.Savings = savedDays * max(0, p.Budget) * p.announced / p.importance
 		rest := 1 - p.told/p.importance
 		plan.Freshness = 1 - rest*(1-plan.Freshness)
 		plan.Age *= rest

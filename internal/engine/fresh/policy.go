@@ -50,6 +50,9 @@ type Site struct {
 	Predictions Predictions // of when its pages will change
 	Audits      *Audits     // nil: none yet
 	Tempo       *tempo      // nil: none yet
+
+	doubts  *Audits   // what Audits become if the manifest does not name the changes that visits have found since it was read
+	doubted time.Time // Manifest.Read at the first of these
 }
 
 // A Policy decides about revisits. It is used by many goroutines, and keeps none of its arguments.

@@ -68,6 +68,9 @@ type Priced struct {
 	// visit is worth it, so that only Shortest holds.
 	Price float64
 
+	// Announced is the price of a visit to a page that a source says has changed, if it is less than Price. 0 means Price.
+	Announced float64 `json:",omitempty"`
+
 	// Shortest and Longest limit the time between two visits. 0 means a minute, or Longest if that is less,
 	// and 90 days: a visit now and then corrects errors in any belief. A Shortest above Longest wins.
 	Shortest, Longest time.Duration
@@ -141,7 +144,7 @@ func (pr Priced) Next(p *Page, now time.Time) time.Time {
 	next := pr.worthAt(p, now)
 	if owes {
 		beside := pr
-		beside.Price = pr.OutsideBudget
+		beside.Price, beside.Announced = pr.OutsideBudget, 0
 		next = sooner(next, beside.worthAt(p, now))
 	}
 	return next
@@ -156,6 +159,7 @@ func sooner(a, b time.Time) time.Time {
 
 // worthAt is when a visit to a page that was visited before is worth Price.
 func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
+	pr.Price *= pr.discount(p)
 	audit := pr.audit(p)
 	own, untold, between := pr.beside(p)
 	p = &own
@@ -179,6 +183,14 @@ func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
 	return p.Last.Add(max(wait, least))
 }
 
+// discount is the price of a visit to a page as a share of Price.
+func (pr Priced) discount(p *Page) float64 {
+	if p.told() > 0 && 0 < pr.Announced && pr.Announced < pr.Price && pr.Objective.Rule == "" {
+		return pr.Announced / pr.Price
+	}
+	return 1
+}
+
 // audit is the time after the last visit at which a page is visited whatever its site says; farthest if
 // never.
 func (pr Priced) audit(p *Page) time.Duration {
@@ -191,13 +203,13 @@ func (pr Priced) audit(p *Page) time.Duration {
 	return duration(d.due(Hearing{}) / share)
 }
 
-// Affords is about the highest price at which Next is no later than a time, between Shortest and Longest after the last visit. The
-// surcharge of the page's site counts as at Price.
+// Affords is about the highest Price, with Announced in proportion, at which Next is no later than a time, between Shortest and Longest after
+// the last visit. The surcharge of the page's site counts as at Price.
 func (pr Priced) Affords(p *Page, at time.Time) float64 {
 	if pr.Owes(p) {
 		return math.MaxFloat32
 	}
-	price := pr.Profit(p, at)
+	price := pr.Profit(p, at) / pr.discount(p)
 	if _, told := p.source(); pr.Audit > 0 && told {
 		share, unheard := bounded(pr.Audit, 1), p.unheard()
 		price = max(price, pr.Profit(&unheard, p.Last.Add(time.Duration(share*float64(at.Sub(p.Last))))))

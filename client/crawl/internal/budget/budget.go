@@ -55,18 +55,19 @@ type Budget struct {
 	last   Figures                     // Planned (zero: there is no plan), Fresh and Unknown
 }
 
-// New returns a budget with the price before the first plan: the last one of the previous run, if
+// New returns a budget with the price before the first plan: the last one of the previous run, with what was left, if
 // that had the same objective and costs, or else the price at which an unknown page
 // would be visited as often as the budget allows for all.
 func New(set *Options, col *collection.Collection) *Budget {
 	b := &Budget{set: *set, col: col, begun: map[frontier.PageID]float64{}}
-	kept, _ := col.Revisits().Kept()
+	kept, left, at := col.Revisits().Kept()
 	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == set.Policy.Objective && p.Costs == set.Policy.Costs {
-		b.setPrice(p.Price)
+		b.bucket, b.filled = left, at
+		b.setPrice(p.Price, 0)
 		return b
 	}
 	post := new(fresh.Prior).Under(&fresh.Belief{})
-	b.setPrice(.5 * set.Policy.Objective.At(&post, 1/b.perPage()))
+	b.setPrice(.5*set.Policy.Objective.At(&post, 1/b.perPage()), 0)
 	return b
 }
 
@@ -108,10 +109,10 @@ func (b *Budget) perPage() float64 {
 	return perPage
 }
 
-// setPrice sets the price of all decisions. The lock is held.
-func (b *Budget) setPrice(price float64) {
+// setPrice sets the price of all decisions, and that of visits to announced pages. The lock is held.
+func (b *Budget) setPrice(price, announced float64) {
 	p := b.policy()
-	p.Price, p.Longest = price, max(p.Longest, b.plan.Longest)
+	p.Price, p.Announced, p.Longest = price, announced, max(p.Longest, b.plan.Longest)
 	p.OutsideBudget = b.outsidePrice()
 	b.price = price
 	b.col.Revisits().SetPolicy(p)
@@ -147,7 +148,8 @@ func (b *Budget) outsidePrice() float64 {
 	case x.Balance <= 0 || b.plan.OutsideBudget == 0:
 		return math.MaxFloat32
 	default:
-		return b.plan.OutsideBudget * x.Factor()
+		all, _ := x.Factors()
+		return b.plan.OutsideBudget * all
 	}
 }
 
@@ -160,10 +162,22 @@ func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, right flo
 	}
 	day := b.perDay(stored)
 	fill(&b.bucket, day, fresh.Burst(day), .5) // if all were filled as the bucket grows, the price would jump
+	b.bucket.Savings = plan.Savings
 	day *= b.besides()
 	fill(&b.beside, day, max(day, leastTold), 1) // for sites that begin to publish their changes
 	b.plan, b.last = plan, Figures{Planned: began, Fresh: right, Unknown: unknown}
 	b.trim(time.Now())
+}
+
+// Keep stores the price and what is left for the next run, once there is a plan.
+func (b *Budget) Keep() error {
+	b.mu.Lock()
+	left := b.bucket
+	b.mu.Unlock()
+	if left.Rate == 0 {
+		return nil
+	}
+	return b.col.Revisits().Keep(left)
 }
 
 // Correct corrects the price by the balance of the budget.
@@ -186,7 +200,8 @@ func (b *Budget) adjust() {
 	if b.plan.Pages > 0 {
 		left := b.bucket
 		left.Balance -= b.open
-		b.setPrice(b.plan.Price * left.Factor())
+		all, announced := left.Factors()
+		b.setPrice(b.plan.Price*all, b.plan.Price*announced)
 	}
 }
 
@@ -237,8 +252,8 @@ func (b *Budget) SpendOutside(cost float64, gain func(fresh.Priced) float64) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.beside.Spend(cost); least != b.outsidePrice() && b.plan.Pages > 0 {
-		b.setPrice(b.price)
+	if b.beside.Spend(cost); least != b.outsidePrice() {
+		b.adjust()
 	}
 }
 
