@@ -17,16 +17,24 @@ func TestOutdatedAsOftenAsAllowed(t *testing.T) {
 		for reading, budget := range budgets {
 			policy := sim.MustPolicy("outdated-" + reading)
 			policy.Outdated.Limit = limit
-			run := sim.Run{World: w, Policy: policy, Budget: budget, Days: 110, From: 50, Seed: 3}
-			count := run.CountOutdated()
-			got := simulate(t, run)
-			any, mean, fastest := count.Of("any"), count.Of("mean"), count.Of("fastest")
-			t.Logf("%s=%g: any %.3f, mean %.3f, fastest %.3f; %.2f polls of a site a day, freshness %.3f", reading, limit, any, mean, fastest, got.Polls*30, got.Fresh)
-			if math.Abs(count.Of(reading)-limit) > .02 {
-				t.Errorf("%s=%g: it was so at %.3f of the polls", reading, limit, count.Of(reading))
+			seeds := 1
+			if reading == "fastest" { // one page of a site: with one seed the standard error is .018
+				seeds = 6
 			}
-			if !(mean < fastest && fastest < any) {
-				t.Errorf("%s=%g: any %.3f, mean %.3f, fastest %.3f", reading, limit, any, mean, fastest)
+			of := 0.
+			for seed := range seeds {
+				run := sim.Run{World: w, Policy: policy, Budget: budget, Days: 110, From: 50, Seed: uint64(seed + 1)}
+				count := run.CountOutdated()
+				got := simulate(t, run)
+				any, mean, fastest := count.Of("any"), count.Of("mean"), count.Of("fastest")
+				t.Logf("%s=%g: any %.3f, mean %.3f, fastest %.3f; %.2f polls of a site a day, freshness %.3f", reading, limit, any, mean, fastest, got.Polls*30, got.Fresh)
+				if !(mean < fastest && fastest < any) {
+					t.Errorf("%s=%g: any %.3f, mean %.3f, fastest %.3f", reading, limit, any, mean, fastest)
+				}
+				of += count.Of(reading) / float64(seeds)
+			}
+			if math.Abs(of-limit) > .02 {
+				t.Errorf("%s=%g: it was so at %.3f of the polls", reading, limit, of)
 			}
 		}
 	}
