@@ -31,9 +31,9 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_670,
-	"exported names":      2_438,
+	"exported names":      2_443,
 	"public names":        530,
-	"tokens":              909_980,
+	"tokens":              911_200,
 	"direct dependencies": 20,
 	"lines of a file":     645,
 }

@@ -327,8 +327,9 @@ func (o *Options) budget() (*budget.Options, error) {
 	b := &budget.Options{Policy: p, Outdated: outdated, PerDay: n, Every: r.Replan, OutsideBudget: r.ToldBudget}
 	if each {
 		b.PerDay, b.PerPage = 0, n
-	} else if o.Scope.Share != nil {
-		b.PerDay /= float64(o.Scope.Share.Of)
+	}
+	if share := o.Scope.Share; share != nil {
+		b.PerDay, b.Market = b.PerDay/float64(share.Of), share.Market
 	}
 	return b, err
 }

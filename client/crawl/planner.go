@@ -31,9 +31,7 @@ type planner interface {
 
 // unplanned is the planner of a copy: its site says when to fetch a page, so that nothing is estimated. It has no plan and no price, and
 // neither have the estimates.
-type unplanned struct {
-	every time.Duration // between two polls of the manifest
-}
+type unplanned struct{ every time.Duration } // between two polls of the manifest
 
 func (unplanned) ready() bool                            { return true }
 func (unplanned) prices() bool                           { return false }

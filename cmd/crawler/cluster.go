@@ -90,7 +90,7 @@ func (c *clusterCrawl) run(ctx context.Context, env *command.Env, o *crawl.Optio
 // crawlPart crawls a partition until ctx ends.
 func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
 	o.Collection.Into, o.Log = p.Dir, o.Log.With("partition", p.Number)
-	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends}
+	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p}
 	c, err := o.Open(ctx)
 	for errors.Is(err, collection.ErrHeld) && ctx.Err() == nil {
 		o.Log.Warn("a command reads the collection of this partition: it is crawled once that has ended", "err", err)

@@ -74,7 +74,7 @@ func (w *web) engine(ctx context.Context, p *cluster.Part) error {
 	o.Scope.Domain, o.Retries.Hurry, o.Sources.NoFeeds = []string{"example"}, 100*time.Millisecond, true
 	o.Fetch.PerAddress, o.Sources.NoManifests, o.Sources.NoSitemaps = "100/s", true, true // the first is divided by the number of partitions
 	o.Revisits.MinPeriod = 24 * time.Hour
-	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends}
+	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p}
 	c, err := o.Open(ctx)
 	if err != nil {
 		return err

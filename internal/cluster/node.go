@@ -48,6 +48,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/atomicfile"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
@@ -80,6 +81,7 @@ type life struct {
 	last    time.Time            // when NATS was last heard
 	seen    map[string]*sighting // what it has, by key
 	watch   *watch               // nil: none is open
+	market  market
 }
 
 // Part is a partition that a node has.
@@ -107,6 +109,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	n.run.copying, n.run.seen = make(chan struct{}, 2), map[string]*sighting{}
+	n.run.market.of, n.run.market.pending = map[int]*offered{}, map[int]*fresh.Demand{}
 	held, ended := map[int]*tenure{}, make(chan *tenure)
 	var failed error
 	every := min(n.Lease/8, 2*time.Second)
@@ -120,6 +123,7 @@ func (n *Node) Run(ctx context.Context) error {
 			delete(held, t.number)
 		case <-next.C:
 			if err := n.round(ctx); err == nil {
+				n.trade(ctx)
 				n.assign(ctx, held, ended)
 			} else if ctx.Err() == nil {
 				n.Log.Warn("NATS does not answer: partitions stop when their lease ends", "err", plain(err))

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/cluster"
+	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/must"
 )
@@ -240,4 +241,59 @@ func TestAnEngineFails(t *testing.T) {
 	}
 	r.run(&cluster.Node{Name: "next", Partitions: 4, Lease: time.Hour, Snapshots: time.Hour, Engine: b.engine("next")})
 	r.eventually("the next node has all partitions", func() bool { of, _ := b.snapshot(); return len(of) == 4 })
+}
+
+// Each partition hears what the others would spend, also those that no node has at the moment, and what they tell anew.
+func TestPartitionsTellWhatTheyWouldSpend(t *testing.T) {
+	t.Parallel()
+	const partitions = 12
+	r := newRig(t, 1)
+	var mu sync.Mutex
+	parts := map[int]*cluster.Part{}
+	sum := 0.
+	tell := func(p *cluster.Part, budget float64) { p.Bid(fresh.Demand{Budget: budget, Base: budget / 2}) }
+	run := func(name string) *running {
+		return r.run(&cluster.Node{Name: name, Partitions: partitions, Lease: 20 * time.Second, Snapshots: time.Hour, Engine: func(ctx context.Context, p *cluster.Part) error {
+			mu.Lock()
+			if parts[p.Number] == nil {
+				sum += float64(p.Number)
+				tell(p, float64(p.Number))
+			}
+			parts[p.Number] = p
+			mu.Unlock()
+			<-ctx.Done()
+			return nil
+		}})
+	}
+	run("node0")
+	other := run("node1")
+	heard := func(what string) {
+		t.Helper()
+		r.eventually(what, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			for number, p := range parts {
+				if o := p.Others(); o.Budget != sum-float64(number) || o.Base != o.Budget/2 {
+					return false
+				}
+			}
+			return len(parts) == partitions
+		})
+	}
+	heard("all hear of all others")
+	other.stop()
+	heard("what was told stays")
+	mu.Lock()
+	for number, p := range parts {
+		if number == 5 {
+			tell(p, 1005)
+			sum += 1000
+		}
+	}
+	mu.Unlock()
+	r.eventually("the new demand is heard", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return parts[7].Others().Budget == sum-7 && parts[5].Others().Budget == sum-1005
+	})
 }

@@ -16,6 +16,7 @@ import (
 type planner struct {
 	terms  *terms
 	budget float64 // limit of spending in a day, in the unit of Costs; 0 or less: every visit that gains anything
+	others *Demand // of other crawlers, which bring a part of the budget; nil: there are none
 
 	all           *demand
 	spare         []*demand
@@ -40,7 +41,9 @@ type Plan struct {
 	Age           float64       // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right, and no page counts for more than a year
 	OutsideBudget float64       // price of visits outside the budget, as in [Priced]: of a Planning that limits them
 	Longest       time.Duration // between two visits, at which they are made at any price: as in [Priced]
-	Savings       float64       // how much of the budget can be saved up for announced changes: of a Planning
+	Budget        float64       // of a day: that of a Planning, or its share of a common one
+	Savings       float64       // how much of it can be saved up for announced changes: of a Planning
+	Demand        Demand        // for others that have a budget in common: of a Planning
 	Pages         int           // number of pages added
 	Unseen        int           // those of them that were never visited; they are not in Freshness and Age
 }
@@ -101,8 +104,35 @@ func (p *planner) raise() {
 	// much budget again, since a site may demand less than its pages.
 	if p.soon--; p.soon <= 0 && p.budget > 0 {
 		p.soon = 256
-		p.floor = p.all.limit(1.5*p.budget, spendOf)
+		p.floor = p.together().limit(1.5*p.budget, spendOf)
 	}
+}
+
+// leastShare: a crawler for whose pages others pay more has a hundredth of what it brings, for what it learns until the next plan.
+const leastShare = 100
+
+// own is the budget without what others bring.
+func (p *planner) own() float64 {
+	if p.others == nil {
+		return p.budget
+	}
+	return p.budget - p.others.Budget
+}
+
+// together is the demand with that of the others, of which the spending alone is known.
+func (p *planner) together() *demand {
+	if p.others == nil {
+		return p.all
+	}
+	sum := *p.all
+	sum.base.spend += p.others.Base
+	for b, x := range p.others.Bins {
+		if x > 0 {
+			sum.bins[b].spend += float64(x)
+			sum.first, sum.last = min(sum.first, b), max(sum.last, b)
+		}
+	}
+	return &sum
 }
 
 // bid returns the bid of so many pages like one.
@@ -153,13 +183,16 @@ func (t *terms) teller(s Signal) *ladder {
 
 // plan returns the plan for the pages so far.
 func (p *planner) plan() Plan {
-	at := 0.
+	at, sum := 0., p.together()
 	if p.budget > 0 {
-		at = p.all.limit(p.budget, spendOf)
+		at = sum.limit(p.budget, spendOf)
 	}
 	a := p.all.above(at)
-	plan := Plan{Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest)}
-	switch low := p.all.lowest(); {
+	plan := Plan{Budget: p.budget, Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest)}
+	if all := sum.above(at).spend; p.others != nil && all > 0 {
+		plan.Budget = max(plan.Budget*a.spend/all, p.own()/leastShare)
+	}
+	switch low := sum.lowest(); {
 	case !(p.budget > 0) || p.pages == 0:
 	case max(at, low) == 0: // no visit gains anything
 		plan.Price = 1

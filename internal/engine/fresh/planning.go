@@ -28,6 +28,9 @@ type Planning struct {
 	// 0 means no limit. Plan.OutsideBudget is the price at which they cost that much.
 	OutsideBudget float64
 
+	// Others is the demand of the other crawlers if the budget is a common one, nil else. The price is then that at which all spend their budgets together.
+	Others *Demand
+
 	// Outdated says when manifests are polled, whatever the price.
 	Outdated Outdated
 
@@ -74,6 +77,9 @@ func (p *Planning) begin() {
 		policy.Longest = max(policy.Longest, duration(fallbackShare*float64(max(p.Pages, 0))*policy.Costs.Visit(0)/p.Budget))
 	}
 	p.planner = newPlanner(policy, p.Budget)
+	if p.Others != nil {
+		p.planner.budget, p.planner.others = p.Budget+p.Others.Budget, p.Others
+	}
 	policy.Audit = 0
 	p.beside = newPlanner(policy, p.OutsideBudget*p.Budget)
 }
@@ -169,13 +175,14 @@ func (p *Planning) Plan() Plan {
 		all.Merge(&s.pool)
 	}
 	plan := p.planner.plan()
+	plan.Demand = p.planner.all.told(p.Budget)
 	web := all.Prior(Prior{}, priorOf)
 	for _, s := range p.sites {
 		s.prior, s.price = s.pool.Prior(web, priorOf), plan.Price
 		s.planning = nil // so that a site that is kept does not keep all others
 	}
 	if p.importance > 0 { // a page that is fetched as it changes is right
-		plan.Savings = savedDays * max(0, p.Budget) * p.announced / p.importance
+		plan.Savings = savedDays * max(0, plan.Budget) * p.announced / p.importance
 		rest := 1 - p.told/p.importance
 		plan.Freshness = 1 - rest*(1-plan.Freshness)
 		plan.Age *= rest

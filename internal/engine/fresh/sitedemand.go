@@ -243,7 +243,7 @@ func (s *siteDemand) manifest(d *demand, rate int) (w way) {
 	waits := make([]int, len(classes)) // rungs
 	w.places = make([]float32, 0, len(ages.days))
 	purse := math.Inf(1)
-	if b := s.planner.budget; b > 0 {
+	if b := s.planner.own(); b > 0 {
 		purse = Burst(b)
 	}
 	at, a := float64(prices), amount{}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/parleyweb/parley/internal/engine/fresh"
 )
 
 // most is the largest number of partitions: each host is compared with all of them.
@@ -109,4 +111,6 @@ type Share struct {
 	// Ends returns until when this crawler may send requests. It becomes later while the crawler has the partition. Another crawler may begin
 	// right after that time.
 	Ends func() time.Time
+
+	Market fresh.Market // of all partitions; nil: each has its own price, and its part of the budget
 }

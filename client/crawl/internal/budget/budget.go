@@ -2,6 +2,7 @@
 package budget
 
 import (
+	"cmp"
 	"math"
 	"sync"
 	"time"
@@ -22,6 +23,9 @@ type Options struct {
 	// OutsideBudget is the extra budget for visits to pages that sites announce, as a multiple of the budget, where
 	// the Policy is Eager. 0 means 1; negative means no limit. Beyond it, the most valuable pages go first.
 	OutsideBudget float64
+
+	// Market is where this crawler and others that have the budget in common find its price; nil if there are no others.
+	Market fresh.Market
 
 	// Outdated polls manifests by the probability that their site is outdated, not by the price.
 	Outdated fresh.Outdated
@@ -76,7 +80,11 @@ func (b *Budget) Planning(stored int) *fresh.Planning {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stale = false
-	return &fresh.Planning{Priced: b.policy(), Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides(), Outdated: b.set.Outdated}
+	p := &fresh.Planning{Priced: b.policy(), Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides(), Outdated: b.set.Outdated}
+	if b.set.Market != nil {
+		p.Others = new(b.set.Market.Others())
+	}
+	return p
 }
 
 // Set replaces PerDay and PerPage of the options. The next plan finds the price.
@@ -160,13 +168,16 @@ func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, right flo
 	if b.filled.IsZero() {
 		b.filled = began
 	}
-	day := b.perDay(stored)
+	day := cmp.Or(plan.Budget, b.perDay(stored))
 	fill(&b.bucket, day, fresh.Burst(day), .5) // if all were filled as the bucket grows, the price would jump
 	b.bucket.Savings = plan.Savings
-	day *= b.besides()
+	day = b.perDay(stored) * b.besides()
 	fill(&b.beside, day, max(day, leastTold), 1) // for sites that begin to publish their changes
 	b.plan, b.last = plan, Figures{Planned: began, Fresh: right, Unknown: unknown}
 	b.trim(time.Now())
+	if b.set.Market != nil {
+		b.set.Market.Bid(plan.Demand)
+	}
 }
 
 // Keep stores the price and what is left for the next run, once there is a plan.
