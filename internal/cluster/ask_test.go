@@ -108,6 +108,16 @@ func TestAskPartitions(t *testing.T) {
 	if c.Of("https://www.example.org/") != c.Of("http://example.org:8080/a") {
 		t.Error("two hosts of a domain are in two partitions")
 	}
+	// Who goes on after its last message harms nobody.
+	inbox := must.Get(conn.SubscribeSync(conn.NewInbox()))
+	to := string(must.Get(conn.RequestWithContext(t.Context(), "parley-crawl-test-ask.2", []byte(inbox.Subject))).Data)
+	for _, message := range []string{"d\x00\x00\x00\x00GET /", "l\x00\x00\x00\x01", "l\x00\x00\x00\x00", "d\x00\x00\x00\x00 HTTP", "l\x00\x00\x00\x01", "d\x00\x00\x00\x01 HTTP", "r", "l", ""} {
+		must.OK(t, conn.Publish(to, []byte(message)))
+	}
+	must.OK(t, conn.Flush())
+	if got := must.Get(io.ReadAll(must.Get(ask(t.Context(), c, 2, "/")))); string(got) != "2" {
+		t.Errorf("after that partition 2 answers %q", got)
+	}
 	node.stop()
 	if _, err := ask(t.Context(), c, 3, "/"); !errors.Is(err, cluster.ErrNobody) {
 		t.Errorf("nobody is there: %v", err)

@@ -59,7 +59,7 @@ func newLink(nc *nats.Conn) (*link, net.Conn, error) {
 	l.ended, l.end = context.WithCancel(context.Background())
 	var outer net.Conn
 	outer, l.inner = net.Pipe()
-	next := uint32(0)
+	next, over := uint32(0), false
 	var err error
 	l.from, err = nc.Subscribe(nc.NewInbox(), func(m *nats.Msg) {
 		l.heard.Store(int64(time.Since(l.began)))
@@ -69,7 +69,7 @@ func newLink(nc *nats.Conn) (*link, net.Conn, error) {
 			case l.room <- struct{}{}:
 			default:
 			}
-		case len(data) < 5 || l.ended.Err() != nil:
+		case len(data) < 5 || over || l.ended.Err() != nil:
 		case binary.BigEndian.Uint32(data[1:]) != next || data[0] == linkData && len(l.came) == window:
 			l.breakOff()
 		case data[0] == linkData:
@@ -77,7 +77,7 @@ func newLink(nc *nats.Conn) (*link, net.Conn, error) {
 			next++
 		case data[0] == linkLast:
 			close(l.came)
-			next-- // none has this number
+			over = true
 		}
 	})
 	if err != nil {
