@@ -216,9 +216,17 @@ func (b *Budget) adjust() {
 	}
 }
 
-// fill sets what a bucket gets in a day and can hold, and fills a part of the room that it gains.
+// fill sets what a bucket gets in a day and can hold, and fills a part of the room that it gains. If it becomes smaller, it keeps as many days' budget.
 func fill(b *fresh.Bucket, day, burst, part float64) {
-	*b = fresh.Bucket{Rate: day, Burst: burst, Balance: b.Balance + part*(burst-b.Burst)}
+	balance := min(b.Balance, b.Burst)
+	saved := b.Balance - balance
+	if balance += part * (burst - b.Burst); burst < b.Burst {
+		balance = min(b.Balance, b.Burst) * burst / b.Burst
+	}
+	if day < b.Rate/2 { // somebody has set it: a share of a common budget changes a little with each plan
+		saved *= day / b.Rate
+	}
+	*b = fresh.Bucket{Rate: day, Burst: burst, Balance: balance + saved}
 }
 
 // Spend charges the budget. The next decision is at the price that follows.

@@ -71,5 +71,13 @@ func TestSavingsOutlastTheCrawler(t *testing.T) {
 		if p := col.Revisits().Policy().(fresh.Priced); !(p.Price > .9) || p.Announced != p.Price {
 			t.Errorf("after a burst a visit costs %g, one to an announced page %g", p.Price, p.Announced)
 		}
+		time.Sleep(12 * 24 * time.Hour)
+		b.Correct(time.Now())
+		b.Set(.1, 0)
+		plan(b)
+		b.Spend(32)
+		if p := col.Revisits().Policy().(fresh.Priced); !(p.Price > .9) {
+			t.Errorf("with a hundredth of the budget, what was saved is spent as before: a visit costs %g", p.Price)
+		}
 	})
 }
