@@ -43,7 +43,7 @@ type Plan struct {
 	Longest       time.Duration // between two visits, at which they are made at any price: as in [Priced]
 	Budget        float64       // of a day: that of a Planning, or its share of a common one
 	Savings       float64       // how much of it can be saved up for announced changes: of a Planning
-	Demand        Demand        // for others that have a budget in common: of a Planning
+	Demand        Demand        // for others that have a budget in common
 	Pages         int           // number of pages added
 	Unseen        int           // those of them that were never visited; they are not in Freshness and Age
 }
@@ -188,7 +188,7 @@ func (p *planner) plan() Plan {
 		at = sum.limit(p.budget, spendOf)
 	}
 	a := p.all.above(at)
-	plan := Plan{Budget: p.budget, Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest)}
+	plan := Plan{Budget: p.budget, Demand: p.all.told(p.own()), Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest)}
 	if all := sum.above(at).spend; p.others != nil && all > 0 {
 		plan.Budget = max(plan.Budget*a.spend/all, p.own()/leastShare)
 	}

@@ -175,7 +175,6 @@ func (p *Planning) Plan() Plan {
 		all.Merge(&s.pool)
 	}
 	plan := p.planner.plan()
-	plan.Demand = p.planner.all.told(p.Budget)
 	web := all.Prior(Prior{}, priorOf)
 	for _, s := range p.sites {
 		s.prior, s.price = s.pool.Prior(web, priorOf), plan.Price
