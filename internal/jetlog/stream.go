@@ -483,14 +483,13 @@ func (s *Stream) consume(ctx context.Context, config *jetstream.ConsumerConfig) 
 	ctx, cancel := context.WithCancel(ctx)
 	var consuming sync.WaitGroup
 	consuming.Go(func() {
-		for {
-			if err == nil {
+		for failed := error(nil); ; c, failed = s.consumer(ctx, config) {
+			if failed == nil {
 				s.pass(ctx, c, config, messages)
 			}
 			if !pause.For(ctx, again) {
 				return
 			}
-			c, err = s.consumer(ctx, config)
 		}
 	})
 	return messages, func() { cancel(); consuming.Wait() }, nil
