@@ -42,7 +42,7 @@ func newRig(t *testing.T, servers int) *rig {
 			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: server.RANDOM_PORT}
 			o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
 		}
-		s := r.start(o)
+		s := r.start(o.Clone()) // which goes on reading them
 		r.options, r.servers, r.urls = append(r.options, o), append(r.servers, s), append(r.urls, s.ClientURL())
 		o.Port = s.Addr().(*net.TCPAddr).Port // for when it starts again
 		if servers > 1 {

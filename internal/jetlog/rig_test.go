@@ -50,7 +50,7 @@ func newCluster(t testing.TB, n int) *cluster {
 			o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
 		}
 		c.options = append(c.options, o)
-		c.servers = append(c.servers, c.start(o))
+		c.servers = append(c.servers, c.start(o.Clone())) // which goes on reading them
 		o.Port = c.servers[i].Addr().(*net.TCPAddr).Port // for when it starts again
 		if n > 1 {
 			o.Cluster.Port = c.servers[i].ClusterAddr().Port
