@@ -51,7 +51,7 @@ func newCluster(t testing.TB, n int) *cluster {
 		}
 		c.options = append(c.options, o)
 		c.servers = append(c.servers, c.start(o.Clone())) // which goes on reading them
-		o.Port = c.servers[i].Addr().(*net.TCPAddr).Port // for when it starts again
+		o.Port = c.servers[i].Addr().(*net.TCPAddr).Port  // for when it starts again
 		if n > 1 {
 			o.Cluster.Port = c.servers[i].ClusterAddr().Port
 			routes = append(routes, "nats://"+c.servers[i].ClusterAddr().String())
