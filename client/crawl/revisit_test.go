@@ -395,10 +395,11 @@ func forgetful(s *fakeweb.Site, share float64, rng *rand.Rand) (edit func(path s
 func TestRevisitsAuditManifest(t *testing.T) {
 	noRace(t)
 	t.Parallel()
-	inBubble(t, fakeweb.Options{Seed: 10}, func(t *testing.T, w *bubble) {
+	var all, still [2]int // visits in the second half
+	audited := func(t *testing.T, w *bubble, seed uint64) {
 		const pages, moving, days = 30, 12, 30
 		sites := []*fakeweb.Site{numbered(w, pages), numbered(w, pages)}
-		rng := rand.New(rand.NewPCG(1, 2))
+		rng := rand.New(rand.NewPCG(seed, 2))
 		edits := []func(string){forgetful(sites[0], .4, rng), forgetful(sites[1], 0, rng)}
 		c, col := w.paid(t, crawl.Revisit{PerPage: 1})
 		began := time.Now()
@@ -419,13 +420,13 @@ func TestRevisitsAuditManifest(t *testing.T) {
 				}
 			}
 		})
-		var all, still [2]int
 		for n, s := range sites {
 			at, sum := visits(w, s, began.Add(days/2*aDay))
+			unneeded := 0
 			for i := moving; i < pages; i++ {
-				still[n] += len(at[nth(i)])
+				unneeded += len(at[nth(i)])
 			}
-			all[n] = sum
+			all[n], still[n] = all[n]+sum, still[n]+unneeded
 			st, _ := col.Site(s.Origin)
 			recall, share := st.Belief.Manifest.Recall, float64(right[n])/float64(held[n])
 			why, err := crawl.Explain(col, c.Seeder, s.Origin+nth(0), time.Now())
@@ -436,12 +437,15 @@ func TestRevisitsAuditManifest(t *testing.T) {
 			if low, high, least := []float64{.5, .93}[n], []float64{.85, 1}[n], []float64{.8, .9}[n]; recall < low || recall > high || share < least {
 				t.Errorf("site %d: recall %.3f, %.3f of the copies of changing pages are fresh", n, recall, share)
 			}
-			t.Logf("site %d: recall %.3f, %.3f fresh, %d visits, %d of them to unchanging pages", n, recall, share, sum, still[n])
+			t.Logf("site %d: recall %.3f, %.3f fresh, %d visits, %d of them to unchanging pages", n, recall, share, sum, unneeded)
 		}
-		if all[0] < 3*all[1]/2 || still[1] > 3*still[0]/4 {
-			t.Errorf("%d and %d visits, %d and %d to unchanging pages", all[0], all[1], still[0], still[1])
-		}
-	})
+	}
+	for seed := range uint64(3) { // with one seed, small differences of timing decide about a third of the visits to unchanging pages
+		inBubble(t, fakeweb.Options{Seed: 10}, func(t *testing.T, w *bubble) { audited(t, w, seed+1) })
+	}
+	if all[0] < 3*all[1]/2 || still[1] > still[0]/2 {
+		t.Errorf("%d and %d visits, %d and %d to unchanging pages", all[0], all[1], still[0], still[1])
+	}
 }
 
 // Copies of a site that does not respond any more are not counted as correct: their state is unknown.
