@@ -57,7 +57,7 @@ func (n *Node) trade(ctx context.Context) {
 	for key, s := range n.run.seen {
 		text, is := strings.CutPrefix(key, demandKey)
 		number, err := strconv.Atoi(text)
-		if o := m.of[number]; !is || err != nil || o != nil && o.revision == s.revision {
+		if o := m.of[number]; !is || err != nil || number < 1 || number > n.Partitions || o != nil && o.revision == s.revision {
 			continue
 		}
 		o := &offered{revision: s.revision}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -158,6 +159,9 @@ func (b *book) read(m jetstream.Msg) error {
 			err = errors.New("it is none of a site's contents")
 		} else if len(m.Data()) > 0 {
 			err = json.Unmarshal(m.Data(), &is)
+		}
+		if slices.ContainsFunc(is.all(), func(v version) bool { return v.Length < 0 || v.Length > mostPage }) {
+			is = shown{} // no writer stores such bytes
 		}
 		if err == nil {
 			b.enter(map[pageID]shown{pageID(id): is})

@@ -42,7 +42,7 @@ const (
 )
 
 // A Budget is what visits may cost, and the price that follows from the last plan and from what is left. It sets the policy of
-// the collection. It is safe for concurrent use, and takes no lock of another part of the crawl under its own.
+// the collection. It is safe for concurrent use, and takes no lock of another part of the crawl under its own, but that of its Market.
 type Budget struct {
 	col *collection.Collection
 
