@@ -78,7 +78,7 @@ var ours = map[string][]string{
 	"internal/engine/indexnow":     {"protocol", "internal/fetch", "internal/clock"},
 	"internal/probe":               {"protocol", "internal/digits", "client", "internal/engine/fresh", "internal/engine/trust", "internal/engine/seed", "internal/feed", "internal/html", "internal/robots", "internal/sitemap", "internal/fetch", "internal/clock", "internal/pause"},
 	"client/collection":            {"protocol", "client", "internal/engine/contents", "internal/engine/references", "client/collection/internal/adjacency", "client/collection/internal/changes", "client/collection/internal/filetree", "client/collection/internal/mirror", "client/collection/internal/queue", "client/collection/internal/record", "client/collection/internal/urls", "internal/engine/fresh", "internal/engine/frontier", "internal/engine/steer", "internal/journal", "internal/maintext", "internal/warc", "internal/boltfile", "internal/clock", "internal/pause"},
-	"client/crawl":                 {"protocol", "client", "client/collection", "client/crawl/internal/budget", "client/crawl/internal/crosshost", "client/crawl/internal/equal", "client/crawl/internal/exchange", "client/crawl/internal/explain", "client/crawl/internal/family", "client/crawl/internal/intake", "client/crawl/internal/judgement", "client/crawl/internal/moved", "client/crawl/internal/sitequeue", "client/crawl/internal/told", "internal/engine/gather", "internal/engine/harvest", "internal/engine/seed", "internal/engine/fresh", "internal/engine/frontier", "internal/engine/partition", "internal/engine/poll", "client/crawl/internal/rank", "internal/engine/steer", "internal/engine/trust", "internal/clock", "internal/fetch", "internal/inet", "internal/pause"},
+	"client/crawl":                 {"protocol", "client", "client/collection", "client/crawl/internal/budget", "client/crawl/internal/crosshost", "client/crawl/internal/equal", "client/crawl/internal/exchange", "client/crawl/internal/explain", "client/crawl/internal/family", "client/crawl/internal/intake", "client/crawl/internal/judgement", "client/crawl/internal/moved", "client/crawl/internal/sitequeue", "client/crawl/internal/told", "internal/bucket", "internal/engine/gather", "internal/engine/harvest", "internal/engine/seed", "internal/engine/fresh", "internal/engine/frontier", "internal/engine/partition", "internal/engine/poll", "client/crawl/internal/rank", "internal/engine/steer", "internal/engine/trust", "internal/clock", "internal/fetch", "internal/inet", "internal/pause"},
 	"internal/engine/partition":    {"protocol", "internal/atomicfile", "internal/engine/fresh"},
 	"internal/engine/harvest":      {"protocol", "internal/engine/frontier", "internal/engine/partition", "internal/clock", "internal/coding", "internal/inet", "internal/fetch", "internal/pause"},
 	"client/crawl/internal/family": {"internal/engine/frontier"},
@@ -86,6 +86,7 @@ var ours = map[string][]string{
 	"internal/engine/references":   {"protocol"},
 	"internal/engine/seed":         {"protocol", "internal/engine/partition", "internal/coding", "internal/feed", "internal/inet", "internal/robots", "internal/sitemap", "internal/urlref"},
 	"internal/warc":                {"internal/atomicfile", "internal/coding"},
+	"internal/bucket":              {"internal/atomicfile"},
 	"internal/urlref":              {"protocol"},
 	"internal/filename":            {},
 	"internal/fakeweb":             {"protocol", "internal/pause"},
@@ -103,7 +104,7 @@ var ours = map[string][]string{
 	"client/crawl/internal/sitequeue": {"internal/engine/frontier"},
 	"client/crawl/internal/told":      {"client/collection", "internal/engine/fresh"},
 
-	"internal/engine/contents":             {"protocol", "internal/warc"},
+	"internal/engine/contents":             {"protocol", "internal/atomicfile", "internal/bucket", "internal/warc"},
 	"client/collection/internal/adjacency": {"client/collection/internal/record", "internal/engine/frontier", "internal/engine/references"},
 	"client/collection/internal/changes":   {"protocol", "internal/atomicfile", "internal/engine/contents", "client/collection/internal/record", "internal/boltfile", "internal/journal"},
 	"client/collection/internal/filetree":  {"internal/boltfile", "internal/filename"},
@@ -146,6 +147,8 @@ var theirs = map[string][]string{
 	"cel.dev/cel-go":                                  {"server/cel"},
 	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/internal/describe
 	"gonum.org/v1/gonum":                              {}, // the tests of internal/graph
+	"github.com/minio/minio-go/v7":                    {"internal/bucket"},
+	"github.com/rclone/gofakes3":                      {}, // the tests of internal/bucket
 	"github.com/nats-io/nats.go":                      {"internal/jetlog", "internal/cluster"},
 	"github.com/nats-io/nats-server/v2":               {"bench/listeners"}, // and tests
 }

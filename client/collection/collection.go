@@ -46,6 +46,7 @@ type Options struct {
 	Contents Contents // none, WARC, a mirror directory, or both
 	Coding   string   // compression of WARC records: "", "gzip" or "zstd"
 	MaxWARC  int64    // rotate after this many bytes; 0 means 1 GiB
+	CopyTo   string   // where [CopyWARC] copies files to: a directory, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME; empty: where it did last
 	Answers  Answers  // which answers without a page are archived; zero: redirects, 404 and 410
 	NoLinks  bool     // store neither links nor what else pages refer to
 

@@ -2,6 +2,7 @@ package collection
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -70,7 +71,7 @@ func (o *opening) openContents() (err error) {
 		if mark, ok := parseMark(c.sinks.committed); ok {
 			archive.Mark = &mark
 		}
-		if err := c.sinks.store.OpenArchive(archive); err != nil {
+		if err := c.sinks.store.OpenArchive(archive, c.opts.CopyTo); err != nil {
 			return err
 		}
 		if archive.Mark == nil { // existing records stay, but not those of a first transaction that is never committed
@@ -294,6 +295,21 @@ func (k *sinks) witness() error {
 
 // Contents returns what reads the stored contents.
 func (c *Collection) Contents() *contents.Reader { return &c.sinks.store.Reader }
+
+// CopyWARC copies the closed WARC files that Options.CopyTo lacks, and with last also the newest one, which it closes. One call at a time; the
+// collection can be used meanwhile. Bodies in files that are removed here are then read from there.
+func CopyWARC(ctx context.Context, c *Collection, last bool) (err error) {
+	c.mu.Lock()
+	end, archived := parseMark(c.sinks.committed)
+	if archived = archived && c.sinks.store.HasArchive(); archived && last && c.broken == nil {
+		err = c.sinks.store.Rotate()
+	}
+	c.mu.Unlock()
+	if err != nil || !archived {
+		return err
+	}
+	return c.sinks.store.Copy(ctx, end)
+}
 
 // Version returns the stored content of a URL, if its digest is d and it has at most max bytes: the base of
 // a site's delta. Otherwise it returns [contents.ErrNoContent].

@@ -174,7 +174,7 @@ func (x *exporter) write(capture *warc.Capture) (err error) {
 
 // at reads the record at a place.
 func (x *exporter) at(place warc.Place) (capture *warc.Capture, err error) {
-	r, err := warc.Open(filepath.Join(x.c.dir, contents.WARCDir), place)
+	r, err := x.c.sinks.store.Record(place)
 	if err == nil {
 		defer r.Close()
 		capture, err = captureIn(r.Record)

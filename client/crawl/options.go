@@ -29,6 +29,7 @@ type Options struct {
 		Answers    string // archived besides pages: usual (redirects, 404, 410), all or none
 		Requests   bool   // also archive the requests
 		MaxWARC    int64  // bytes after which a new WARC file begins
+		CopyTo     string // directory, or s3://BUCKET/PREFIX, that collection.CopyWARC copies closed WARC files to; empty: none
 		NoLinks    bool   // store neither the links between pages nor what else pages refer to
 		TextDigest bool   // also digest the main text, so that events can say whether it changed
 	}

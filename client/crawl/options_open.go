@@ -17,6 +17,7 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl/internal/budget"
 	"github.com/parleyweb/parley/client/crawl/internal/rank"
+	"github.com/parleyweb/parley/internal/bucket"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/gather"
@@ -166,9 +167,16 @@ func (o *Options) stored(c *settings) (*collection.Options, error) {
 	if o.Fetch.Cookies+o.Fetch.ClientCert != "" && contents&collection.Mirror != 0 {
 		err1 = bad("Store", s.Store, "warc or none, since pages fetched with cookies or a client certificate must not be files for everybody")
 	}
+	if s.CopyTo != "" {
+		if _, err := bucket.Open(s.CopyTo); err != nil {
+			err1 = wrong("%s: %v", field("CopyTo"), err)
+		} else if contents&collection.WARC == 0 {
+			err1 = wrong("%s %s: it needs %s warc or both", field("CopyTo"), s.CopyTo, field("Store"))
+		}
+	}
 	down := again.Down
 	failing := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, down, down, down, down}
-	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, Requests: s.Requests, MaxWARC: s.MaxWARC, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
+	opts := &collection.Options{Log: o.Log, Contents: contents, Coding: coding, Answers: answers, Requests: s.Requests, MaxWARC: s.MaxWARC, CopyTo: s.CopyTo, NoLinks: s.NoLinks, Dates: c.Trust.Dates,
 		Info:     map[string]string{"operator": o.Fetch.Contact, "http-header-user-agent": o.userAgent(), "robots": "classic"}, // that is, obeyed
 		Strategy: c.Strategy, Quality: c.Quality.Of, Policy: c.Policy,
 		MaxPages: o.Scope.MaxPages, MaxSites: o.Scope.MaxSites, PerSite: o.Scope.PerSite, Part: c.Seeder.Starts.Parts(),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/bucket"
 	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/contents"
@@ -90,6 +91,9 @@ func (c *clusterCrawl) run(ctx context.Context, env *command.Env, o *crawl.Optio
 // crawlPart crawls a partition until ctx ends.
 func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
 	o.Collection.Into, o.Log = p.Dir, o.Log.With("partition", p.Number)
+	if o.Collection.CopyTo != "" {
+		o.Collection.CopyTo = bucket.Below(o.Collection.CopyTo, filepath.Base(p.Dir))
+	}
 	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p}
 	c, err := o.Open(ctx)
 	for errors.Is(err, collection.ErrHeld) && ctx.Err() == nil {
@@ -104,6 +108,9 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	defer cancel()
 	d := &localAPI{col: c.Collection, crawler: c, log: o.Log}
 	beside.Go(func() { d.serveNATS(ctx, p, o.Log) })
+	if o.Collection.CopyTo != "" {
+		beside.Go(func() { copyWARC(ctx, c.Collection, o.Log) })
+	}
 	beside.Go(func() {
 		if err := holder.Serve(ctx, statePath(p.Dir), d.handler(), o.Log); err != nil && ctx.Err() == nil {
 			o.Log.Warn("commands such as \"crawler status\" do not work for this partition", "err", err)
@@ -135,8 +142,18 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	}
 	told()
 	last.Wait()
+	if o.Collection.CopyTo != "" {
+		end, stop := context.WithTimeout(context.WithoutCancel(ctx), copyTime)
+		if err := collection.CopyWARC(end, c.Collection, true); err != nil {
+			o.Log.Warn("not all WARC files of the partition are copied: the next machine fetches their pages again", "err", err)
+		}
+		stop()
+	}
 	return errors.Join(err, c.Collection.Close())
 }
+
+// copyTime is how long the end of a partition may be delayed until its last WARC file is copied.
+const copyTime = 2 * time.Minute
 
 // toldTime is how long the end of a partition may be delayed until its last events are told.
 const toldTime = 10 * time.Second

@@ -41,11 +41,13 @@ func crawledByCluster(t *testing.T) (servers string, site *httptest.Server) {
 	return s.ClientURL(), site
 }
 
-// Two machines share a crawl. When the first one is stopped, the second one has the pages that the first one has stored, and goes on. The commands show the partitions. (V29)
+// Two machines share a crawl. When the first one is stopped, the second one has the pages that the first one has stored, and reads their contents from
+// the copies of its WARC files. The commands show the partitions. (V29)
 func TestCluster(t *testing.T) {
 	servers, site := crawledByCluster(t)
+	copies := t.TempDir()
 	node := func(dir string) *running {
-		return begin(t, dir, "run", site.URL+"/", "--cluster", servers, "--partitions", "3", "--lease", "2s")
+		return begin(t, dir, "run", site.URL+"/", "--cluster", servers, "--partitions", "3", "--lease", "2s", "--copy-to", copies)
 	}
 	// has reports whether a machine runs all partitions, and has the pages.
 	has := func(dir string) func() bool {
@@ -79,6 +81,9 @@ func TestCluster(t *testing.T) {
 	node(other)
 	first.finish()
 	until(t, "the second machine has what the first one had", has(other))
+	if code, out, said := program(t.Context(), "get", site.URL+"/a.html", "--cluster", servers); code != 0 || out != "/a.html" {
+		t.Errorf("the content that the first machine has fetched: exit code %d, %q: %s", code, out, said)
+	}
 	succeeds(t, "add", site.URL+"/c.html", "--cluster", servers)
 	until(t, "the second machine tells a new page, and no other again", func() bool {
 		_, urls := told(cursor)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/indexnow"
 	"github.com/parleyweb/parley/internal/holder"
+	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -167,6 +169,9 @@ func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawle
 	also(func(ctx context.Context) error {
 		return holder.Serve(ctx, statePath(o.Collection.Into), d.handler(), env.Log)
 	})
+	if o.Collection.CopyTo != "" {
+		also(func(ctx context.Context) error { copyWARC(ctx, c.Collection, env.Log); return nil })
+	}
 	also((&progress{env, c.Status}).Run)
 	err = c.Run(ctx)
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
@@ -174,6 +179,9 @@ func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawle
 	}
 	cancel(nil)
 	wg.Wait()
+	if err == nil && o.Once && o.Collection.CopyTo != "" && asked.Err() == nil {
+		err = collection.CopyWARC(asked, c.Collection, true)
+	}
 	if err == nil && o.Once {
 		done, col := c.Status(), c.Collection
 		summarize(env, done)
@@ -183,6 +191,18 @@ func (l *listeners) crawl(ctx context.Context, env *command.Env, c *crawl.Crawle
 		}
 	}
 	return err
+}
+
+// copyWARC copies WARC files as they are closed, until ctx ends.
+func copyWARC(ctx context.Context, col *collection.Collection, log *slog.Logger) {
+	for {
+		if err := collection.CopyWARC(ctx, col, false); err != nil && ctx.Err() == nil {
+			log.Warn("a WARC file could not be copied: it is tried again in a minute", "err", err)
+		}
+		if !pause.For(ctx, time.Minute) {
+			return
+		}
+	}
 }
 
 // nothing returns the error of a crawl that has obtained nothing, or nil if nothing was due.

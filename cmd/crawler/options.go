@@ -50,6 +50,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 		bind("answers", &col.Answers, "archive `WHICH` responses besides pages: usual (redirects, 404, 410), all or none"),
 		bind("requests", &col.Requests, "also archive the requests, as WARC records beside those of their responses"),
 		bind("max-warc", &col.MaxWARC, "begin a new WARC file after `SIZE`"),
+		bind("copy-to", &col.CopyTo, "copy each WARC file that is complete to a directory or an S3-compatible store, `DIR` or s3://BUCKET/PREFIX?endpoint=URL&region=NAME; its credentials are those of AWS's tools, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
 		bind("no-links", &col.NoLinks, "store neither the links between pages nor what else pages refer to"),
 		bind("no-parse", &sources.NoParse, "do not parse pages for links; URLs come only from manifests, sitemaps, feeds and notices"),
 		bind("text-digest", &col.TextDigest, "also digest the main text, so that events can say whether it changed"),

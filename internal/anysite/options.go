@@ -71,7 +71,7 @@ var exceptions = map[string]string{
 	"cookies": "no site here has a login", "client-cert": "no site here wants a certificate", "client-key": "goes with --client-cert", "client-host": "goes with --client-cert",
 	"history": "names a file", "rank-every": "goes with --strategy batch-pagerank and partial-pagerank, of whose first ranks the crawl has enough",
 	"depth-for": "sets --max-depth, which is drawn itself", "q": "goes with --depth-for",
-	"requests":  "adds records to the archive, which the judge skips",
+	"copy-to": "copies files that the judge reads where they are", "requests": "adds records to the archive, which the judge skips",
 	"reachable": "leaves out pages by links, which the oracle of the site does not follow",
 }
 

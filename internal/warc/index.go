@@ -168,30 +168,35 @@ func Open(dir string, p Place) (*Stored, error) {
 	if length == 0 {
 		length = 1<<62 - p.Offset
 	}
-	r := NewReader(io.NewSectionReader(f, p.Offset, length))
+	return OpenFrom(io.NewSectionReader(f, p.Offset, length), f)
+}
+
+// OpenFrom opens the record that src begins with. The Stored, or OpenFrom after an error, closes closer.
+func OpenFrom(src io.Reader, closer io.Closer) (*Stored, error) {
+	r := NewReader(src)
 	rec, err := r.Next()
 	if err != nil {
 		r.Close()
-		f.Close()
+		closer.Close()
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, err
 	}
-	return &Stored{Record: rec, r: r, f: f}, nil
+	return &Stored{Record: rec, r: r, closer: closer}, nil
 }
 
 // A Stored is a record that is being read from a file.
 type Stored struct {
 	*Record
-	r *Reader
-	f *os.File
+	r      *Reader
+	closer io.Closer
 }
 
 // Close closes the file.
 func (s *Stored) Close() error {
 	s.r.Close()
-	return s.f.Close()
+	return s.closer.Close()
 }
 
 // Each calls f with each archive in a directory, in the order in which they were begun, until f returns an

@@ -69,6 +69,23 @@ func archives(dir string) ([]string, error) {
 	return names, nil
 }
 
+// Closed returns the archives of a directory that a Writer does not continue, up to a mark: those before its file, and that file if it ends
+// there.
+func Closed(dir string, mark Place) ([]string, error) {
+	names, err := archives(dir)
+	return slices.DeleteFunc(names, func(name string) bool {
+		path := filepath.Join(dir, name)
+		if exists(path+logSuffix) || serialOf(name) > serialOf(mark.File) {
+			return true
+		}
+		st, err := os.Stat(path)
+		return name == mark.File && (err != nil || st.Size() != mark.Offset)
+	}), err
+}
+
+// IndexOf returns the name of the index of a closed archive.
+func IndexOf(name string) string { return name + indexSuffix }
+
 // recover restores the directory as of the last sync, and opens the file to be continued. coding and mark are
 // those of Options.
 func (f *file) recover(coding string, mark *Place) error {
@@ -91,10 +108,10 @@ func (f *file) recover(coding string, mark *Place) error {
 			}
 			continue
 		}
-		limit := int64(-1) // none
+		limit, closed := int64(-1), false // no limit
 		if mark != nil && name == mark.File {
 			limit = mark.Offset
-			if err := reopen(path, limit); err != nil {
+			if closed, err = reopen(path, limit); err != nil {
 				return err
 			}
 		}
@@ -118,7 +135,7 @@ func (f *file) recover(coding string, mark *Place) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		newest := i == len(names)-1 || limit >= 0
+		newest := i == len(names)-1 || limit >= 0 && !closed // what was closed may have been copied: it begins as the copy does, and ends where it did or before
 		if !whole || !newest || !strings.HasSuffix(name, extension(coding)) {
 			if err := sortIndex(path); err != nil {
 				return err
@@ -179,25 +196,22 @@ func removeAll(paths ...string) error {
 	return nil
 }
 
-// reopen turns a closed file with more than limit bytes into one to be continued.
-func reopen(path string, limit int64) error {
+// reopen gives a closed file with more than limit bytes a log again, so that it can be cut back, and reports whether it did.
+func reopen(path string, limit int64) (closed bool, err error) {
 	st, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if st.Size() <= limit || !exists(path+indexSuffix) {
-		return nil
+	if err != nil || st.Size() <= limit || !exists(path+indexSuffix) || exists(path+logSuffix) {
+		return false, err
 	}
 	lines, err := os.ReadFile(path + indexSuffix)
 	if err != nil {
-		return err
+		return false, err
 	}
 	kept, _, _ := cutLines(lines, limit)
 	slices.SortFunc(kept, func(a, b logged) int { return cmp.Compare(a.entry.Place.Offset, b.entry.Place.Offset) })
 	if err := atomicfile.Write(path+logSuffix, join(kept), 0o644); err != nil {
-		return err
+		return false, err
 	}
-	return os.Remove(path + indexSuffix)
+	return true, os.Remove(path + indexSuffix)
 }
 
 // A logged line is an index line with its entry.

@@ -77,7 +77,7 @@ func (s *Reader) Body(p Place) (*Content, error) {
 		return nil, ErrNoContent
 	}
 	if place, ok := Archived(p); ok {
-		r, err := warc.Open(s.warcs(), place)
+		r, err := s.Record(place)
 		if err != nil {
 			return nil, s.Damage(place, err)
 		}

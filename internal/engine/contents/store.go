@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/internal/bucket"
 	"github.com/parleyweb/parley/internal/warc"
 )
 
@@ -41,6 +42,7 @@ type Reader struct {
 	mu      sync.Mutex          // guards the fields below
 	sizes   map[string]fileSize // by archive
 	damaged map[spot]bool
+	copies  bucket.Bucket // nil: none, or not opened yet
 }
 
 // A Store has the bodies of a collection. One goroutine writes; others may read.
@@ -50,12 +52,19 @@ type Store struct {
 	archive   *warc.Writer // nil: nothing is archived
 	unread    []unread
 	witnessed string // what is in the file of Witness
+
+	copied map[string]bool // the archives that are in the bucket; only Copy uses it
 }
 
 func (s *Reader) warcs() string { return filepath.Join(s.Dir, WARCDir) }
 
-// OpenArchive opens the archive for writing.
-func (s *Store) OpenArchive(o *warc.Options) (err error) {
+// OpenArchive opens the archive for writing. Copy fills the bucket that copyTo names, see bucket.Open; empty: the last one.
+func (s *Store) OpenArchive(o *warc.Options, copyTo string) (err error) {
+	if copyTo != "" {
+		if err := s.copyTo(copyTo); err != nil {
+			return err
+		}
+	}
 	s.archive, err = warc.OpenWriter(s.warcs(), o)
 	return err
 }
@@ -101,6 +110,9 @@ func (s *Store) Sync() error {
 	}
 	return s.archive.Sync()
 }
+
+// Rotate closes the open archive.
+func (s *Store) Rotate() error { return s.archive.Rotate() }
 
 // Mark returns the end of the archive.
 func (s *Store) Mark() warc.Place { return s.archive.Mark() }
@@ -148,7 +160,7 @@ func (s *Store) Captured(p Place) (of warc.Original, stored bool) {
 			return of, true
 		}
 	}
-	r, err := warc.Open(s.warcs(), place)
+	r, err := s.Record(place)
 	if err != nil {
 		var damage *warc.Damage
 		return of, !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist)
@@ -166,13 +178,13 @@ func (s *Reader) fileOf(p Place) (dir, name string) {
 	return s.Dir, p.File
 }
 
-// A fileSize is the recent size of a file.
+// A fileSize is the size of a file, and how long it is believed.
 type fileSize struct {
-	size int64
-	at   time.Time
+	size  int64
+	until time.Time
 }
 
-// believed is how long the cached size of an archive is used: archives only grow, unless somebody tampers with them.
+// believed is how long the size of an archive is believed: archives only grow, unless somebody tampers with them.
 const believed = 5 * time.Second
 
 // Stands reports whether the file of a body exists and is long enough: if not, the page must be fetched
@@ -185,30 +197,34 @@ func (s *Reader) stands(p Place) bool {
 	if !filepath.IsLocal(p.File) || p.Offset < 0 || p.Length < 0 || s.isDamaged(p) {
 		return false
 	}
-	_, shared := Archived(p) // with many pages
+	archive, shared := Archived(p) // with many pages
 	now := time.Now()
 	if shared {
 		s.mu.Lock()
-		known := s.sizes[p.File]
+		known, asked := s.sizes[p.File]
 		s.mu.Unlock()
-		if known.size >= p.Offset+p.Length && now.Sub(known.at) < believed {
-			return true
+		if asked && now.Before(known.until) && (known.size < 0 || known.size >= p.Offset+p.Length) {
+			return known.size >= 0
 		}
 	}
 	dir, name := s.fileOf(p)
 	st, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
-	if err != nil || !st.Mode().IsRegular() {
-		return false
+	is := fileSize{-1, now.Add(missing)}
+	switch {
+	case err == nil && st.Mode().IsRegular():
+		is = fileSize{st.Size(), now.Add(believed)}
+	case shared && errors.Is(err, fs.ErrNotExist):
+		is.size = s.copySize(archive.File)
 	}
 	if shared {
 		s.mu.Lock()
 		if s.sizes == nil {
 			s.sizes = map[string]fileSize{}
 		}
-		s.sizes[p.File] = fileSize{st.Size(), now}
+		s.sizes[p.File] = is
 		s.mu.Unlock()
 	}
-	return st.Size() >= p.Offset+p.Length
+	return is.size >= p.Offset+p.Length
 }
 
 // Archived returns a place in the form of package warc, and false if it is not in an archive.

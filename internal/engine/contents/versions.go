@@ -85,7 +85,7 @@ func (s *Reader) bodyOf(v *Version) (*Content, error) {
 		return content, err
 	}
 	place, _ := Archived(v.Stored)
-	return content.answered(warc.Open(s.warcs(), place))
+	return content.answered(s.Record(place))
 }
 
 // Own opens the record of a URL's own answer, if its body, at a place, is in another URL's record. It returns nil
@@ -98,7 +98,7 @@ func (s *Reader) Own(url string, body Place) (*warc.Stored, error) {
 	for _, v := range slices.Backward(versions) {
 		if v.Body == body {
 			place, _ := Archived(v.Stored)
-			return warc.Open(s.warcs(), place)
+			return s.Record(place)
 		}
 	}
 	return nil, nil
@@ -107,7 +107,7 @@ func (s *Reader) Own(url string, body Place) (*warc.Stored, error) {
 // referred returns the place of the body of a revisit whose index line does not name it, because the line
 // was rebuilt from the record. It is empty if the body cannot be found.
 func (s *Reader) referred(e *warc.Entry) Place {
-	r, err := warc.Open(s.warcs(), e.Place)
+	r, err := s.Record(e.Place)
 	if err != nil {
 		return Place{}
 	}
