@@ -150,7 +150,7 @@ var theirs = map[string][]string{
 	"github.com/minio/minio-go/v7":                    {"internal/bucket"},
 	"github.com/rclone/gofakes3":                      {}, // the tests of internal/bucket
 	"github.com/nats-io/nats.go":                      {"internal/jetlog", "internal/cluster"},
-	"github.com/nats-io/nats-server/v2":               {"bench/listeners"}, // and tests
+	"github.com/nats-io/nats-server/v2":               {"internal/natstest"}, // and tests
 }
 
 // free packages may import anything of ours: they are wiring, programs to read, or measurements.
@@ -256,6 +256,7 @@ func TestLightDependencies(t *testing.T) {
 	}{
 		{"./client", []string{"go.etcd.io/bbolt", "github.com/prometheus", "github.com/fsnotify"}},
 		{"./protocol", []string{"net/http", "os/exec", "go.etcd.io/bbolt"}},
+		{"./cmd/...", []string{"github.com/nats-io/nats-server", "testing"}},
 		{"./server", []string{"golang.org/x/net/html", "github.com/prometheus", "html/template"}},
 	} {
 		for _, p := range goList(t, c.pkg) {

@@ -10,14 +10,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/natstest"
 	"github.com/parleyweb/parley/protocol"
 )
 
@@ -44,13 +43,7 @@ func abroad(t *testing.T, j *journal.Journal) (protocol.Log, func()) {
 	if !strings.HasPrefix(t.Name(), "TestWithLogOfAnotherMachine/") {
 		return j, func() {}
 	}
-	s := must.Get(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir()}))
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("the NATS server does not start")
-	}
-	nc := must.Get(nats.Connect(s.ClientURL()))
+	nc := must.Get(nats.Connect(natstest.Start(t, 1).URLs()))
 	t.Cleanup(nc.Close)
 	stream := must.Get(jetlog.Open(t.Context(), nc, jetlog.Options{Name: "site"}))
 	copied := must.Get(journal.Open(filepath.Join(t.TempDir(), "copy"), nil))

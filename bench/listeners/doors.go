@@ -14,12 +14,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
-
-	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/natstest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/doors"
 )
@@ -43,16 +41,11 @@ func newSharedSite(ctx context.Context, dir string) (s *sharedSite, err error) {
 			err = errors.Join(err, s.end())
 		}
 	}()
-	server, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true,
-		StoreDir: filepath.Join(dir, "nats"), SyncAlways: true})
+	servers, err := natstest.New(filepath.Join(dir, "nats"), 1)
 	if err != nil {
 		return s, err
 	}
-	server.Start()
-	s.ends = append(s.ends, func() error { server.Shutdown(); server.WaitForShutdown(); return nil })
-	if !server.ReadyForConnections(time.Minute) {
-		return s, errors.New("the NATS server does not start")
-	}
+	s.ends = append(s.ends, func() error { servers.Stop(); return nil })
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	s.ends = append(s.ends, func() error { cancel(); running.Wait(); return nil })
@@ -62,7 +55,7 @@ func newSharedSite(ctx context.Context, dir string) (s *sharedSite, err error) {
 			return nil, err
 		}
 		s.ends = append([]func() error{j.Close}, s.ends...) // after what runs has ended: ends run from the last to the first
-		nc, err := jetlog.Connect(server.ClientURL(), "")
+		nc, err := jetlog.Connect(servers.URLs(), "")
 		if err != nil {
 			return nil, err
 		}

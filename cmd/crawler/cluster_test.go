@@ -10,23 +10,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/natstest"
 	"github.com/parleyweb/parley/protocol"
 )
 
 // crawledByCluster is NATS, and a Web site that has two names.
 func crawledByCluster(t *testing.T) (servers string, site *httptest.Server) {
 	t.Helper()
-	s := must.Get(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true}))
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("a NATS server does not start")
-	}
 	site = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {
 		case "/":
@@ -38,7 +30,7 @@ func crawledByCluster(t *testing.T) (servers string, site *httptest.Server) {
 		}
 	}))
 	t.Cleanup(site.Close)
-	return s.ClientURL(), site
+	return natstest.Start(t, 1).URLs(), site
 }
 
 // Two machines share a crawl. When the first one is stopped, the second one has the pages that the first one has stored, and reads their contents from

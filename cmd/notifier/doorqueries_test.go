@@ -16,6 +16,7 @@ import (
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/natstest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
@@ -30,7 +31,7 @@ func TestQueriesAtADoorElsewhere(t *testing.T) {
 	g.write("de.html", "<html lang=de><title>Alte Worte</title><p>Willkommen.")
 	tokens := filepath.Join(dir, "tokens")
 	must.Write(t, tokens, "a-token-of-the-site\n")
-	nats, here, elsewhere := startNATS(t).ClientURL(), front.FreeAddress(), front.FreeAddress()
+	nats, here, elsewhere := natstest.Start(t, 1).URLs(), front.FreeAddress(), front.FreeAddress()
 	door := &guarded{T: t, base: g.base, doors: "http://" + elsewhere + "/"}
 	g.doors = "http://" + here + "/"
 	g.run("--log", nats, "--listen", here, "--docroot", g.root, "--state", filepath.Join(dir, "state"), "--no-self-check", "--ask-rate", "0",
@@ -120,7 +121,7 @@ func TestDoorElsewhereHasTheTitlesOfTheManifest(t *testing.T) {
 	const base = "https://www.example.org/"
 	for _, parts := range []int{0, 1} {
 		t.Run(fmt.Sprint("parts from ", parts), func(t *testing.T) {
-			nc := must.Get(jetlog.Connect(startNATS(t).ClientURL(), ""))
+			nc := must.Get(jetlog.Connect(natstest.Start(t, 1).URLs(), ""))
 			defer nc.Close()
 			stream := must.Get(jetlog.Open(t.Context(), nc, jetlog.Options{Name: streamName(base)}))
 			dir := t.TempDir()
@@ -176,7 +177,7 @@ func TestCallersOfADoorElsewhere(t *testing.T) {
 	const nice, other = "0123456789abcdefnice", "0123456789abcdefother"
 	callers := filepath.Join(dir, "callers")
 	must.Write(t, callers, "NiceBot "+nice+" agents\nOtherBot "+other+"\n")
-	nats, here, elsewhere := startNATS(t).ClientURL(), front.FreeAddress(), front.FreeAddress()
+	nats, here, elsewhere := natstest.Start(t, 1).URLs(), front.FreeAddress(), front.FreeAddress()
 	door := &guarded{T: t, base: g.base, doors: "http://" + elsewhere + "/"}
 	g.doors = "http://" + here + "/"
 	g.run("--log", nats, "--listen", here, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "0", "--trust-docroot",

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
@@ -24,21 +23,10 @@ import (
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/natstest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )
-
-// startNATS starts a NATS server.
-func startNATS(t *testing.T) *natsserver.Server {
-	t.Helper()
-	s := must.Get(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true}))
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("the NATS server does not start")
-	}
-	return s
-}
 
 // run runs a notifier until stop is called, or the test ends.
 func (g *guarded) run(args ...string) (stop func()) {
@@ -71,7 +59,7 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	g.base, g.doors = webServer(t, g.root, "in process", listen, &g.closed), "http://"+listen+"/"
 	outside := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.Out.URL = p.In.URL }})
 	t.Cleanup(outside.Close)
-	broker := startNATS(t)
+	broker := natstest.Start(t, 1)[0]
 	nats := broker.ClientURL()
 	g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "2000", "--ask-via", outside.URL, "--grace", "10ms", "--write-every", "10ms")
 	door := &guarded{T: t, base: g.base, doors: "http://" + elsewhere + "/"}
@@ -141,7 +129,7 @@ func TestWriterThatWasReplacedWritesAgain(t *testing.T) {
 	dir := t.TempDir()
 	g := &guarded{T: t, root: filepath.Join(dir, "docroot"), base: "https://www.example.org/", state: filepath.Join(dir, "state")}
 	g.write("page.html", "<p>Welcome.")
-	nats, listen := startNATS(t).ClientURL(), front.FreeAddress()
+	nats, listen := natstest.Start(t, 1).URLs(), front.FreeAddress()
 	g.doors = "http://" + listen + "/"
 	g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "0", "--trust-docroot", "--write-every", "10ms")
 	until(t, func() bool {
@@ -190,11 +178,11 @@ func TestStatusOfADoorElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	g := &guarded{T: t, root: filepath.Join(dir, "docroot"), base: "https://www.example.org/"}
 	g.write("index.html", "<p>Welcome.")
-	nats := startNATS(t)
+	nats := natstest.Start(t, 1)
 	here, door := filepath.Join(dir, "state"), filepath.Join(dir, "door")
 	listen := front.FreeAddress()
-	g.run("--log", nats.ClientURL(), "--listen", front.FreeAddress(), "--docroot", g.root, "--state", here, "--no-self-check", "--ask-rate", "0", "--trust-docroot")
-	g.run("--log", nats.ClientURL(), "--listen", listen, "--door", "--state", door)
+	g.run("--log", nats.URLs(), "--listen", front.FreeAddress(), "--docroot", g.root, "--state", here, "--no-self-check", "--ask-rate", "0", "--trust-docroot")
+	g.run("--log", nats.URLs(), "--listen", listen, "--door", "--state", door)
 	status := func(state string, args ...string) (code int, said, wrong string) {
 		var out, errs bytes.Buffer
 		code = command.Main(t.Context(), notifier, append([]string{"status", "--base", g.base, "--state", state}, args...), nil, &out, &errs)
@@ -221,8 +209,7 @@ func TestStatusOfADoorElsewhere(t *testing.T) {
 		t.Errorf("a door has scanned: %v", err)
 	}
 
-	nats.Shutdown()
-	nats.WaitForShutdown()
+	nats.Stop()
 	until(t, func() bool {
 		code, said, wrong = status(door)
 		return code == 1 && strings.Contains(said, "contents   none are delivered: ")
@@ -247,7 +234,7 @@ func TestDifferencesOfADoorElsewhere(t *testing.T) {
 	first, second := text("first"), text("second")
 	g.write("page.html", first)
 	g.write("other.html", text("other"))
-	nats := startNATS(t).ClientURL()
+	nats := natstest.Start(t, 1).URLs()
 	write := func(state string) (stop func()) {
 		g.state = filepath.Join(dir, state)
 		return g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "0", "--trust-docroot", "--write-every", "10ms", "--versions", "1000000")

@@ -66,7 +66,7 @@ func TestAskPartitions(t *testing.T) {
 			}
 		}
 	})})
-	conn := must.Get(nats.Connect(r.urls[1]))
+	conn := must.Get(nats.Connect(r.servers[1].ClientURL()))
 	defer conn.Close()
 	var c *cluster.Crawl
 	r.eventually("the crawl is there", func() (is bool) {
@@ -136,7 +136,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 			<-req.Context().Done()
 		}
 	})}, nats.SetCustomDialer(cable))
-	conn := must.Get(nats.Connect(r.urls[0]))
+	conn := must.Get(nats.Connect(r.servers[0].ClientURL()))
 	defer conn.Close()
 	var body io.ReadCloser
 	r.eventually("the partition answers", func() bool {

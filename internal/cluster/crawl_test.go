@@ -160,7 +160,7 @@ func (r *rig) listen() *listener {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		conn := must.Get(nats.Connect(strings.Join(r.urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond)))
+		conn := must.Get(nats.Connect(r.servers.URLs(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond)))
 		defer conn.Close()
 		var after protocol.Cursor
 		for ; ctx.Err() == nil; pause.For(ctx, 50*time.Millisecond) {

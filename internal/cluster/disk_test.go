@@ -152,7 +152,7 @@ func TestADamagedSnapshot(t *testing.T) {
 			write(b.Dir, "state.db", string(random))
 			node.stop()
 
-			js := must.Get(jetstream.New(must.Get(nats.Connect(r.urls[0]))))
+			js := must.Get(jetstream.New(must.Get(nats.Connect(r.servers[0].ClientURL()))))
 			defer js.Conn().Close()
 			objects := must.Get(js.ObjectStore(t.Context(), "parley-crawl-test-states"))
 			list := must.Get(objects.List(t.Context()))

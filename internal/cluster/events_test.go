@@ -122,7 +122,7 @@ func (r *rig) told(conn *nats.Conn, after uint64) (list []string) {
 func TestEventsOfAnEarlierState(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	conn := must.Get(nats.Connect(r.urls[0]))
+	conn := must.Get(nats.Connect(r.servers[0].ClientURL()))
 	defer conn.Close()
 	run := func(name string, s *state) (*running, *cluster.Part) {
 		parts := make(chan *cluster.Part, 1)
@@ -175,7 +175,7 @@ func TestTwoTell(t *testing.T) {
 	t.Parallel()
 	const rounds, events = 3, 40
 	r := newRig(t, 3)
-	conn := must.Get(nats.Connect(r.urls[0]))
+	conn := must.Get(nats.Connect(r.servers[0].ClientURL()))
 	defer conn.Close()
 	a, b := newState("a"), newState("b")
 	r.run(&cluster.Node{Name: "node", Partitions: 1, Lease: time.Minute, Snapshots: time.Hour, Events: 10_000, Engine: func(ctx context.Context, p *cluster.Part) error {
@@ -210,7 +210,7 @@ func TestTooFarBehind(t *testing.T) {
 	t.Parallel()
 	const kept = 20
 	r, s := newRig(t, 1), newState("a")
-	conn := must.Get(nats.Connect(r.urls[0]))
+	conn := must.Get(nats.Connect(r.servers[0].ClientURL()))
 	defer conn.Close()
 	for i := range 2 * kept {
 		s.is(fmt.Sprint("/", i), "1")

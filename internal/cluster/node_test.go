@@ -106,7 +106,7 @@ func TestOnlyAShareMoves(t *testing.T) {
 	moved("goes")
 
 	last.Partitions = 8
-	last.Conn = must.Get(nats.Connect(r.urls[0]))
+	last.Conn = must.Get(nats.Connect(r.servers[0].ClientURL()))
 	defer last.Conn.Close()
 	if err := last.Node.Run(t.Context()); err == nil {
 		t.Error("a node with another number of partitions runs")
@@ -179,7 +179,7 @@ func TestNATSIsAway(t *testing.T) {
 		r.restart(0, func() {
 			r.eventually("all engines have stopped", func() bool { of, _ := b.snapshot(); return len(of) == 0 })
 			if lost > 0 {
-				r.options[0].StoreDir = t.TempDir()
+				r.servers[0].Options.StoreDir = t.TempDir()
 			}
 		})
 		r.settled(b, partitions, names)
@@ -198,7 +198,7 @@ func TestTheListOfKeysBreaksOff(t *testing.T) {
 	run(names[0])
 	run(names[1])
 	_, before := r.settled(b, partitions, names[:2])
-	js := must.Get(jetstream.New(must.Get(nats.Connect(r.urls[0]))))
+	js := must.Get(jetstream.New(must.Get(nats.Connect(r.servers[0].ClientURL()))))
 	defer js.Conn().Close()
 	keys := must.Get(js.Stream(t.Context(), "KV_parley-crawl-test"))
 	broken := map[string]bool{}
@@ -227,7 +227,7 @@ func TestAnEngineFails(t *testing.T) {
 	t.Parallel()
 	r, b := newRig(t, 1), &table{of: map[int]string{}, begun: map[int]int{}}
 	full := errors.New("no space left")
-	conn := must.Get(nats.Connect(r.urls[0]))
+	conn := must.Get(nats.Connect(r.servers[0].ClientURL()))
 	defer conn.Close()
 	fails := &cluster.Node{Conn: conn, Crawl: "test", Name: "fails", Dir: t.TempDir(), Partitions: 4, Lease: time.Hour, Snapshots: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Engine: func(ctx context.Context, p *cluster.Part) error {

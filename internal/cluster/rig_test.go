@@ -2,74 +2,32 @@ package cluster_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/natstest"
 )
 
-// A rig is some NATS servers in this process, which sync every write, and nodes of a crawl.
+// A rig is some NATS servers in this process, and nodes of a crawl.
 type rig struct {
 	*testing.T
-	servers []*server.Server
-	options []*server.Options
-	urls    []string
+	servers natstest.Servers
 }
 
-func newRig(t *testing.T, servers int) *rig {
-	r := &rig{T: t}
-	dir := t.TempDir() // before the next line: it is removed after the servers have ended
-	t.Cleanup(func() {
-		for _, s := range r.servers {
-			s.Shutdown()
-			s.WaitForShutdown()
-		}
-	})
-	var routes []string
-	for i := range servers {
-		o := &server.Options{ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
-			JetStream: true, StoreDir: filepath.Join(dir, fmt.Sprint(i)), SyncAlways: true}
-		if servers > 1 {
-			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: server.RANDOM_PORT}
-			o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
-		}
-		s := r.start(o.Clone()) // which goes on reading them
-		r.options, r.servers, r.urls = append(r.options, o), append(r.servers, s), append(r.urls, s.ClientURL())
-		o.Port = s.Addr().(*net.TCPAddr).Port // for when it starts again
-		if servers > 1 {
-			o.Cluster.Port = s.ClusterAddr().Port
-			routes = append(routes, "nats://"+s.ClusterAddr().String())
-		}
-	}
-	return r
-}
-
-func (r *rig) start(o *server.Options) *server.Server {
-	r.Helper()
-	s := must.Get(server.NewServer(o))
-	s.Start()
-	if !s.ReadyForConnections(time.Minute) {
-		r.Fatal("a NATS server does not start")
-	}
-	return s
-}
+func newRig(t *testing.T, servers int) *rig { return &rig{t, natstest.Start(t, servers)} }
 
 // restart stops a NATS server, lets something happen, and starts it again.
 func (r *rig) restart(i int, meanwhile func()) {
 	r.Helper()
-	r.servers[i].Shutdown()
-	r.servers[i].WaitForShutdown()
+	r.servers[i].Stop()
 	meanwhile()
-	r.servers[i] = r.start(r.options[i])
+	must.OK(r, r.servers[i].Start())
 }
 
 // A running is a node that runs.
@@ -83,7 +41,7 @@ type running struct {
 func (r *rig) run(n *cluster.Node, o ...nats.Option) *running {
 	r.Helper()
 	var err error
-	n.Conn, err = nats.Connect(strings.Join(r.urls, ","), append(o, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1))...)
+	n.Conn, err = nats.Connect(r.servers.URLs(), append(o, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1))...)
 	must.OK(r, err)
 	n.Crawl = "test"
 	if n.Log == nil {

@@ -322,8 +322,7 @@ func TestDoorThatIsCutOff(t *testing.T) {
 	c.deliver()
 	item := c.write("page.html", "text")
 	c.soon(item, true)
-	c.servers[0].Shutdown()
-	c.servers[0].WaitForShutdown()
+	c.servers[0].Stop()
 	began, last := time.Now(), time.Duration(0)
 	for asked := time.Duration(0); c.contents.Present(item); asked = time.Since(began) {
 		last = asked
@@ -337,7 +336,7 @@ func TestDoorThatIsCutOff(t *testing.T) {
 		}
 	}
 	c.lacks(item)
-	c.servers[0] = c.start(c.options[0])
+	c.must(c.servers[0].Start())
 	c.soon(item, true)
 	c.has(item, "text")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/natstest"
 )
 
 // accounts is a configuration as in examples/cluster: the site's account may ask how JetStream is configured.
@@ -44,12 +45,13 @@ func TestServerThatSyncsLater(t *testing.T) {
 				user = "site:secret@"
 			}
 			o.NoLog, o.NoSigs = true, true
-			s := c.start(o)
-			t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+			s := &natstest.Server{Options: o}
+			c.must(s.Start())
+			t.Cleanup(s.Stop)
 			nc, err := jetlog.Connect("nats://"+user+s.Addr().String(), "")
 			c.must(err)
 			t.Cleanup(nc.Close)
-			c.conn, c.servers = nc, []*server.Server{s}
+			c.conn, c.servers = nc, natstest.Servers{s}
 			known, err := c.stream().Durable(t.Context())
 			if known != test.asks || errors.Is(err, jetlog.ErrUnsafe) != test.refused || !test.refused && err != nil {
 				t.Errorf("known %v: %v", known, err)

@@ -127,7 +127,7 @@ func TestPurgedPageIsForgotten(t *testing.T) {
 	c.append(j, titled(protocol.Update, "page", "Our jobs"))
 	c.reaches(told, j.Head())
 	onDisk := func(text string) (found []string) {
-		c.must(filepath.WalkDir(c.options[0].StoreDir, func(path string, d fs.DirEntry, err error) error {
+		c.must(filepath.WalkDir(c.servers[0].Options.StoreDir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}

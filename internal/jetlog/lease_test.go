@@ -84,10 +84,9 @@ func TestLeaseWhileNATSIsAway(t *testing.T) {
 		}
 	}
 	keeps(lasts / 2)
-	c.servers[0].Shutdown()
-	c.servers[0].WaitForShutdown()
+	c.servers[0].Stop()
 	keeps(lasts + lasts/4)
-	c.servers[0] = c.start(c.options[0])
+	c.must(c.servers[0].Start())
 	keeps(lasts + lasts/2)
 	first.stop()
 	c.acquires(second)

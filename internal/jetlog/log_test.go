@@ -273,14 +273,13 @@ func TestServersFail(t *testing.T) {
 	reader := c.follow(c.stream(), func() *journal.Journal { return j })
 	c.reaches(reader, start)
 	for down := range rounds {
-		c.servers[down].Shutdown()
-		c.servers[down].WaitForShutdown()
+		c.servers[down].Stop()
 		for n := range 5 {
 			head := c.append(j, step(protocol.Update, "p", fmt.Sprint(down, n)), step(protocol.Update, fmt.Sprint("q", n), fmt.Sprint(down)))
 			c.reaches(told, head)
 			c.reaches(reader, head)
 		}
-		c.servers[down] = c.start(c.options[down])
+		c.must(c.servers[down].Start())
 		c.current(down)
 	}
 	want := readAll(t, j)
@@ -306,8 +305,7 @@ func TestNATSIsAway(t *testing.T) {
 	c.reaches(copied, j.Head()) // a copy that begins later has fewer changes
 	at := c.append(j, step(protocol.Create, "a", "1"), step(protocol.Create, "b", "1"))
 	c.reaches(copied, at)
-	c.servers[0].Shutdown()
-	c.servers[0].WaitForShutdown()
+	c.servers[0].Stop()
 	next := c.append(j, step(protocol.Update, "a", "2"))
 	for _, l := range []protocol.Log{told, copied} {
 		if got := readAll(t, l); len(got) != 2 || l.Head() != at {
@@ -317,7 +315,7 @@ func TestNATSIsAway(t *testing.T) {
 			t.Errorf("a cursor that only the stream can judge: %v", err)
 		}
 	}
-	c.servers[0] = c.start(c.options[0])
+	c.must(c.servers[0].Start())
 	c.reaches(told, next)
 	c.reaches(copied, next)
 	if got := readAll(t, copied); len(got) != 3 {

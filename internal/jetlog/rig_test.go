@@ -4,76 +4,36 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
-	"net"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/natstest"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// A cluster is some NATS servers in this process, which sync every write.
+// A cluster is some NATS servers in this process.
 type cluster struct {
 	testing.TB
-	servers []*server.Server
-	options []*server.Options
+	servers natstest.Servers
 	conn    *nats.Conn
 	most    int // see jetlog.Options.MaxChanges
 }
 
 func newCluster(t testing.TB, n int) *cluster {
 	t.Helper()
-	c := &cluster{TB: t}
-	dir := t.TempDir() // before the next line: it is removed after the servers have ended
-	t.Cleanup(func() {
-		for _, s := range c.servers {
-			s.Shutdown()
-			s.WaitForShutdown()
-		}
-	})
-	var routes, urls []string
-	for i := range n {
-		o := &server.Options{ServerName: fmt.Sprint("n", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
-			JetStream: true, StoreDir: filepath.Join(dir, fmt.Sprint(i)), SyncAlways: true}
-		if n > 1 {
-			o.Cluster = server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: server.RANDOM_PORT}
-			o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
-		}
-		c.options = append(c.options, o)
-		c.servers = append(c.servers, c.start(o.Clone())) // which goes on reading them
-		o.Port = c.servers[i].Addr().(*net.TCPAddr).Port  // for when it starts again
-		if n > 1 {
-			o.Cluster.Port = c.servers[i].ClusterAddr().Port
-			routes = append(routes, "nats://"+c.servers[i].ClusterAddr().String())
-		}
-		urls = append(urls, c.servers[i].ClientURL())
-	}
-	var err error
-	c.conn, err = nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	c, err := &cluster{TB: t, servers: natstest.Start(t, n)}, error(nil)
+	c.conn, err = nats.Connect(c.servers.URLs(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	c.must(err)
 	t.Cleanup(c.conn.Close)
 	return c
-}
-
-func (c *cluster) start(o *server.Options) *server.Server {
-	c.Helper()
-	s, err := server.NewServer(o)
-	c.must(err)
-	s.Start()
-	if !s.ReadyForConnections(time.Minute) {
-		c.Fatal("a NATS server does not start")
-	}
-	return s
 }
 
 // current waits until a server that was down has every message again.
