@@ -1,15 +1,19 @@
 package jetlog
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/content"
@@ -106,30 +110,6 @@ func (c *Contents) wait(ctx context.Context, item *protocol.Item) {
 	}
 }
 
-// fetch reads the bytes of a version of a page from the stream.
-func (c *Contents) fetch(ctx context.Context, item *protocol.Item, v *version) ([]byte, error) {
-	stream, err := c.book.stream.open(ctx)
-	if err != nil {
-		return nil, errors.Join(content.ErrNoVersion, err)
-	}
-	page := make([]byte, 0, v.Length)
-	for part := range v.parts() {
-		m, err := stream.GetLastMsgForSubject(ctx, c.book.bodySubject(idOf(item.URL), v.Digest, part))
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != nil:
-			return nil, errors.Join(content.ErrNoVersion, err)
-		}
-		page = append(page, m.Data...)
-	}
-	if protocol.Sum(page) != v.Digest {
-		return nil, fmt.Errorf("it has changed meanwhile: %w", content.ErrNoVersion)
-	}
-	_, err = c.open(ctx, item) // it may have been withdrawn meanwhile
-	return page, err
-}
-
 // Present reports whether item is what its page is now, and anybody may have its bytes.
 func (c *Contents) Present(item *protocol.Item) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -138,8 +118,8 @@ func (c *Contents) Present(item *protocol.Item) bool {
 	return err == nil
 }
 
-// Open opens the present page of a URL; the bytes come when they are read. The error, and that of reading, wraps content.ErrNoVersion if
-// there is none, or nobody may have it.
+// Open opens the present page of a URL; the bytes come when they are read, and are right
+// once that ends with io.EOF. The error, and that of reading, wraps content.ErrNoVersion if there is none, or nobody may have it.
 func (c *Contents) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 	var is shown
 	e, ok, err := c.Log.Journal.Get(url)
@@ -156,7 +136,7 @@ func (c *Contents) Open(ctx context.Context, url string) (io.ReadCloser, error) 
 	if err != nil {
 		return nil, fmt.Errorf("page %s: %w", url, err)
 	}
-	return &body{read: func() ([]byte, error) { return c.fetch(ctx, &e.Item, &is.version) }}, nil
+	return &body{Contents: c, ctx: ctx, item: &e.Item, version: is.version, sum: sha256.New()}, nil
 }
 
 // Earlier opens an earlier version of a page, in the same way. It is there only as long as anybody may have item, the present one.
@@ -169,24 +149,49 @@ func (c *Contents) Earlier(ctx context.Context, item *protocol.Item, d protocol.
 	if err != nil {
 		return nil, fmt.Errorf("earlier version of %s: %w", item.URL, err)
 	}
-	return &body{read: func() ([]byte, error) { return c.fetch(ctx, item, &is.Old[i]) }}, nil
+	return &body{Contents: c, ctx: ctx, item: item, version: is.Old[i], sum: sha256.New()}, nil
 }
 
-// A body is the bytes of a version, read once they are needed.
+// A body is the bytes of a version of a page, of which memory has one part at a time.
 type body struct {
-	read func() ([]byte, error)
-	page *bytes.Reader // nil before
+	*Contents
+	ctx  context.Context
+	item *protocol.Item // the present page
+	version
+
+	next int       // part
+	part []byte    // what is left of the one before
+	sum  hash.Hash // of the parts so far
 }
 
-func (b *body) Read(p []byte) (int, error) {
-	if b.page == nil {
-		page, err := b.read()
-		if err != nil {
-			return 0, err
+func (b *body) Read(p []byte) (n int, err error) {
+	for len(b.part) == 0 && err == nil {
+		if b.next < b.parts() {
+			err = b.fetch()
+		} else if protocol.Digest(b.sum.Sum(nil)) != b.Digest {
+			err = fmt.Errorf("it has changed meanwhile: %w", content.ErrNoVersion)
+		} else if _, err = b.open(b.ctx, b.item); err == nil { // else it was withdrawn meanwhile
+			err = io.EOF
 		}
-		b.page = bytes.NewReader(page)
 	}
-	return b.page.Read(p)
+	n = copy(p, b.part)
+	b.part = b.part[n:]
+	return n, err
+}
+
+// fetch reads the next part from the stream.
+func (b *body) fetch() error {
+	stream, err := b.book.stream.open(b.ctx)
+	if err == nil {
+		var m *jetstream.RawStreamMsg
+		if m, err = stream.GetLastMsgForSubject(b.ctx, b.book.bodySubject(idOf(b.item.URL), b.Digest, b.next)); err == nil {
+			b.part = m.Data
+			b.next++
+			b.sum.Write(b.part)
+			return nil
+		}
+	}
+	return cmp.Or(b.ctx.Err(), errors.Join(content.ErrNoVersion, err))
 }
 
 func (b *body) Close() error { return nil }

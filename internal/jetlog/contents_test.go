@@ -28,6 +28,7 @@ type contentsSite struct {
 
 	contents *jetlog.Contents
 	pages    *versions.Store // with them
+	logger   *slog.Logger    // of both
 
 	mu     sync.Mutex
 	files  map[string]string
@@ -38,15 +39,13 @@ type contentsSite struct {
 }
 
 func newContentsSite(t testing.TB, servers int) *contentsSite {
-	c := &contentsSite{cluster: newCluster(t, servers), files: map[string]string{}, until: map[string]time.Time{}, known: true}
+	c := &contentsSite{cluster: newCluster(t, servers), logger: slog.New(slog.NewTextHandler(t.Output(), nil)), files: map[string]string{}, until: map[string]time.Time{}, known: true}
 	c.stream, c.journal = c.cluster.stream(), c.site()
 	c.reaches(c.tell(c.stream, c.journal), c.journal.Head())
 	c.door = c.follow(c.stream, func() *journal.Journal { return c.journal })
 	c.reaches(c.door, c.journal.Head())
 	return c
 }
-
-func (c *contentsSite) log() *slog.Logger { return slog.New(slog.NewTextHandler(c.Output(), nil)) }
 
 // sharer returns a new writer of the contents.
 func (c *contentsSite) sharer() *jetlog.Sharer {
@@ -65,7 +64,7 @@ func (c *contentsSite) sharer() *jetlog.Sharer {
 		}
 		return io.NopCloser(strings.NewReader(text)), nil
 	}}
-	return &jetlog.Sharer{Stream: c.stream, Journal: c.journal, Pages: pages, Every: time.Hour, Logger: c.log(),
+	return &jetlog.Sharer{Stream: c.stream, Journal: c.journal, Pages: pages, Every: time.Hour, Logger: c.logger,
 		Until: func(page string, _ protocol.Digest) (time.Time, bool) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -105,7 +104,7 @@ type sharing struct {
 
 // deliver starts another door for contents.
 func (c *contentsSite) deliver() {
-	c.contents = jetlog.NewContents(c.door.Log, c.log())
+	c.contents = jetlog.NewContents(c.door.Log, c.logger)
 	contents := c.contents
 	c.pages = &versions.Store{Journal: c.door.Journal, Open: contents.Open, Earlier: contents.Earlier}
 	ctx, cancel := context.WithCancel(c.Context())

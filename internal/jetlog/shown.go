@@ -153,24 +153,31 @@ func (b *book) read(m jetstream.Msg) error {
 			b.change(func() { b.at, b.fence = at, meta.Sequence.Stream })
 		}
 	default:
+		var id pageID
 		var is shown
-		id, _ := hex.DecodeString(of)
-		if len(id) != len(pageID{}) {
-			err = errors.New("it is none of a site's contents")
-		} else if len(m.Data()) > 0 {
-			err = json.Unmarshal(m.Data(), &is)
-		}
-		if slices.ContainsFunc(is.all(), func(v version) bool { return v.Length < 0 || v.Length > mostPage }) {
-			is = shown{} // no writer stores such bytes
-		}
-		if err == nil {
-			b.enter(map[pageID]shown{pageID(id): is})
+		if id, is, err = parseShown(of, m.Data()); err == nil {
+			b.enter(map[pageID]shown{id: is})
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("message of %.200s: %w", m.Subject(), err)
 	}
 	return err
+}
+
+// parseShown reads what a message says of a page: nothing is shown of it, if data is empty. What no writer stores is an error.
+func parseShown(name string, data []byte) (id pageID, is shown, err error) {
+	raw, err := hex.DecodeString(name)
+	if err != nil || len(raw) != len(id) {
+		return id, is, errors.New("it is none of a site's contents")
+	}
+	if len(data) > 0 {
+		err = json.Unmarshal(data, &is)
+	}
+	if len(is.Old) > mostEarlier || slices.ContainsFunc(is.all(), func(v version) bool { return v.Length < 0 || v.Length > mostPage }) {
+		err = fmt.Errorf("want at most %d earlier versions, each version of 0 to %d bytes", mostEarlier, mostPage)
+	}
+	return pageID(raw), is, err
 }
 
 // last returns up to which message the book has all.
