@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -14,13 +15,8 @@ import (
 // A market is what the partitions would spend at each price, as they have told in NATS. It stays while a partition has no node: another one will spend it.
 type market struct {
 	mu      sync.Mutex // guards the rest
-	of      map[int]*offered
+	of      map[int]*fresh.Demand
 	pending map[int]*fresh.Demand // of partitions that this node has; not in NATS yet
-}
-
-type offered struct {
-	revision uint64
-	fresh.Demand
 }
 
 const demandKey = "demand."
@@ -40,32 +36,42 @@ func (p *Part) Others() (sum fresh.Demand) {
 	m := &p.is.n.run.market
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for number, o := range m.of {
+	for number, d := range m.of {
 		if number != p.Number {
-			sum.Add(&o.Demand)
+			sum.Add(d)
 		}
 	}
 	return sum
 }
 
-// trade stores what the partitions here have told, and takes over what others have. What cannot be stored now is stored after the next round.
+// note notes what a partition would spend. What is no demand counts as none.
+func (n *Node) note(key string, value []byte) {
+	number, d, err := parseDemand(key, value, n.Partitions)
+	m := &n.run.market
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of[number] = d; err != nil {
+		delete(m.of, number)
+		n.Log.Warn("what a partition would spend is not known", "key", key, "err", err)
+	}
+}
+
+// parseDemand returns the number of a partition, from 1 to so many, and what it would spend.
+func parseDemand(key string, value []byte, partitions int) (number int, d *fresh.Demand, err error) {
+	number, err = strconv.Atoi(strings.TrimPrefix(key, demandKey))
+	if err != nil || number < 1 || number > partitions {
+		return 0, nil, fmt.Errorf("want the number of a partition, 1 to %d", partitions)
+	}
+	d = new(fresh.Demand)
+	return number, d, json.Unmarshal(value, d)
+}
+
+// trade stores what the partitions here have told. What cannot be stored now is stored after the next round.
 func (n *Node) trade(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, n.wait())
 	defer cancel()
 	m := &n.run.market
 	m.mu.Lock()
-	for key, s := range n.run.seen {
-		text, is := strings.CutPrefix(key, demandKey)
-		number, err := strconv.Atoi(text)
-		if o := m.of[number]; !is || err != nil || number < 1 || number > n.Partitions || o != nil && o.revision == s.revision {
-			continue
-		}
-		o := &offered{revision: s.revision}
-		if json.Unmarshal(s.value, &o.Demand) != nil { // whatever it is, it is none
-			o.Demand = fresh.Demand{}
-		}
-		m.of[number] = o
-	}
 	pending := maps.Clone(m.pending)
 	m.mu.Unlock()
 	for number, d := range pending {

@@ -109,7 +109,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	n.run.copying, n.run.seen = make(chan struct{}, 2), map[string]*sighting{}
-	n.run.market.of, n.run.market.pending = map[int]*offered{}, map[int]*fresh.Demand{}
+	n.run.market.of, n.run.market.pending = map[int]*fresh.Demand{}, map[int]*fresh.Demand{}
 	held, ended := map[int]*tenure{}, make(chan *tenure)
 	var failed error
 	every := min(n.Lease/8, 2*time.Second)

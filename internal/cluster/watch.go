@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,9 +19,9 @@ type sighting struct {
 type watch struct {
 	jetstream.KeyWatcher
 	cancel context.CancelFunc
-	seen   map[string]*sighting
-	whole  bool   // seen has all keys
-	last   uint64 // the last revision that has come
+	seen   map[string]*sighting // without demands, which the market has
+	whole  bool                 // all keys have come
+	last   uint64               // the last revision that has come
 }
 
 var errBroken = errors.New("the list of keys has broken off")
@@ -31,7 +32,7 @@ func (n *Node) hear(ctx context.Context, revision uint64) error {
 	if n.run.watch != nil {
 		soon, cancel := context.WithTimeout(ctx, n.wait()/2)
 		defer cancel()
-		if n.run.watch.read(soon, n.run.seen, revision) == nil {
+		if n.run.watch.read(soon, n, revision) == nil {
 			return nil
 		}
 		n.unwatch()
@@ -43,7 +44,7 @@ func (n *Node) hear(ctx context.Context, revision uint64) error {
 		return err
 	}
 	n.run.watch = &watch{KeyWatcher: list, cancel: cancel, seen: map[string]*sighting{}}
-	if err := n.run.watch.read(ctx, n.run.seen, revision); err != nil {
+	if err := n.run.watch.read(ctx, n, revision); err != nil {
 		n.unwatch()
 		return err
 	}
@@ -51,8 +52,8 @@ func (n *Node) hear(ctx context.Context, revision uint64) error {
 	return nil
 }
 
-// read notes what comes until the list is whole and has a revision. What was known before stays as old as it is.
-func (w *watch) read(ctx context.Context, before map[string]*sighting, revision uint64) error {
+// read notes what comes until the list is whole and has a revision. What the node knew before stays as old as it is.
+func (w *watch) read(ctx context.Context, n *Node, revision uint64) error {
 	for !w.whole || w.last < revision {
 		select {
 		case <-ctx.Done():
@@ -64,9 +65,12 @@ func (w *watch) read(ctx context.Context, before map[string]*sighting, revision 
 				w.whole = true
 				continue
 			}
-			w.last = max(w.last, e.Revision())
+			if w.last = max(w.last, e.Revision()); strings.HasPrefix(e.Key(), demandKey) {
+				n.note(e.Key(), e.Value())
+				continue
+			}
 			is := &sighting{entry{e.Value(), e.Revision()}, time.Now()}
-			if known := before[e.Key()]; known != nil && known.revision == is.revision {
+			if known := n.run.seen[e.Key()]; known != nil && known.revision == is.revision {
 				is = known
 			}
 			if w.seen[e.Key()] = is; e.Operation() != jetstream.KeyValuePut {

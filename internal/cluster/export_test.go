@@ -1,0 +1,3 @@
+package cluster
+
+var ParseDemand = parseDemand
