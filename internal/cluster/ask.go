@@ -63,7 +63,7 @@ var ErrNobody = errors.New("no machine answers for it")
 
 // Dial connects to the API of the node that has a partition.
 func (c *Crawl) Dial(ctx context.Context, number int) (net.Conn, error) {
-	l, conn, err := newLink(c.nc)
+	l, err := newLink(context.WithoutCancel(ctx), c.nc)
 	if err != nil {
 		return nil, err
 	}
@@ -78,27 +78,27 @@ func (c *Crawl) Dial(ctx context.Context, number int) (net.Conn, error) {
 		return nil, plain(err)
 	}
 	l.to = string(m.Data)
-	go l.run() // until the connection is closed
+	conn := &dialed{linked: l}
+	conn.running.Go(l.run)
 	return conn, nil
 }
 
-// Listen returns a listener for connections of Crawl.Dial. They are accepted as long as the node may send requests.
+// Listen returns a listener for connections of Crawl.Dial, which end when the engine has. They are accepted as long as the node may send requests.
 func (p *Part) Listen() (net.Listener, error) {
 	n := p.is.n
-	x := &listener{p: p, accepted: make(chan net.Conn), closed: make(chan struct{})}
+	x := &listener{p: p, accepted: make(chan *linked), closed: make(chan struct{})}
 	var err error
 	x.asked, err = n.Conn.QueueSubscribe(askSubject(n.Crawl, p.Number), "node", func(m *nats.Msg) {
 		if time.Now().After(p.Ends()) {
 			return
 		}
-		l, conn, err := newLink(n.Conn)
+		l, err := newLink(p.is.links, n.Conn)
 		if err != nil {
 			return
 		}
 		l.to = string(m.Data)
 		select {
-		case x.accepted <- conn:
-			go l.run() // until the connection is closed
+		case x.accepted <- l:
 			m.Respond([]byte(l.from.Subject))
 		case <-x.closed:
 			l.from.Unsubscribe()
@@ -114,7 +114,7 @@ func (p *Part) Listen() (net.Listener, error) {
 type listener struct {
 	p        *Part
 	asked    *nats.Subscription
-	accepted chan net.Conn
+	accepted chan *linked
 	once     sync.Once
 	closed   chan struct{}
 }
@@ -122,6 +122,7 @@ type listener struct {
 func (x *listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-x.accepted:
+		x.p.is.linked.Go(c.run)
 		return c, nil
 	case <-x.closed:
 		return nil, net.ErrClosed

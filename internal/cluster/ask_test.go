@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -121,6 +122,57 @@ func TestAskPartitions(t *testing.T) {
 	node.stop()
 	if _, err := ask(t.Context(), c, 3, "/"); !errors.Is(err, cluster.ErrNobody) {
 		t.Errorf("nobody is there: %v", err)
+	}
+}
+
+// A connection leaves nothing running: not where it was made, once it is closed, and not where it was accepted, once the engine has ended.
+func TestConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	there, here := must.Get(nats.Connect(r.servers.URLs())), must.Get(nats.Connect(r.servers.URLs()))
+	defer there.Close()
+	defer here.Close()
+	left := map[bool]int{} // subscriptions
+	for _, dial := range []bool{false, true} {
+		accepted := make(chan net.Conn, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		n := &cluster.Node{Conn: there, Crawl: "test", Name: "node", Dir: t.TempDir(), Partitions: 1, Lease: time.Minute, Snapshots: time.Hour, Log: slog.New(slog.DiscardHandler),
+			Engine: func(ctx context.Context, p *cluster.Part) error {
+				if !dial {
+					cancel()
+					return nil
+				}
+				ln := must.Get(p.Listen())
+				defer ln.Close()
+				accepted <- nil
+				accepted <- must.Get(ln.Accept())
+				<-ctx.Done()
+				return nil // and leaves the connection open
+			}}
+		ended := make(chan error, 1)
+		go func() { ended <- n.Run(ctx) }()
+		if dial {
+			<-accepted
+			c := must.Get(cluster.Find(t.Context(), here, "test"))
+			before := here.NumSubscriptions()
+			conn := must.Get(c.Dial(t.Context(), 1))
+			there := <-accepted
+			go conn.Write([]byte("a"))
+			must.Get(io.ReadFull(there, make([]byte, 1)))
+			conn.Close()
+			if n := here.NumSubscriptions(); n != before {
+				t.Errorf("%d subscriptions are left, %d were there before", n, before)
+			}
+			if _, err := there.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("the other end reads %v", err)
+			}
+			cancel()
+		}
+		must.OK(t, <-ended)
+		left[dial] = there.NumSubscriptions()
+	}
+	if left[true] != left[false] {
+		t.Errorf("%d subscriptions are left, %d without connections", left[true], left[false])
 	}
 }
 

@@ -50,13 +50,13 @@ const (
 // errQuiet is what the user of a link reads.
 var errQuiet = errors.New("it has stopped to answer, or NATS has lost a message")
 
-// newLink returns a link, whose other end has to be set before it runs, and the connection that its user has.
-func newLink(nc *nats.Conn) (*link, net.Conn, error) {
+// newLink returns the connection that the user of a link has. The other end of the link has to be set before it runs. It ends with ctx at the latest.
+func newLink(ctx context.Context, nc *nats.Conn) (*linked, error) {
 	l := &link{nc: nc, came: make(chan []byte, window), room: make(chan struct{}, window), began: time.Now()}
 	for range window {
 		l.room <- struct{}{}
 	}
-	l.ended, l.end = context.WithCancel(context.Background())
+	l.ended, l.end = context.WithCancel(ctx)
 	var outer net.Conn
 	outer, l.inner = net.Pipe()
 	next, over := uint32(0), false
@@ -81,9 +81,9 @@ func newLink(nc *nats.Conn) (*link, net.Conn, error) {
 		}
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return l, &linked{outer, l}, nil
+	return &linked{outer, l}, nil
 }
 
 func (l *link) breakOff() {
@@ -159,4 +159,16 @@ func (c *linked) Read(b []byte) (int, error) {
 		err = errQuiet
 	}
 	return n, err
+}
+
+// A dialed is the connection of the one who has made it, who waits for the link when closing it.
+type dialed struct {
+	*linked
+	running sync.WaitGroup
+}
+
+func (c *dialed) Close() error {
+	defer c.running.Wait()
+	defer c.end()
+	return c.linked.Close()
 }

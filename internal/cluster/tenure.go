@@ -22,6 +22,9 @@ type tenure struct {
 
 	ends atomic.Pointer[time.Time]
 
+	links  context.Context // of the connections that the engine has accepted
+	linked sync.WaitGroup  // for them
+
 	mu       sync.Mutex // held while the record is written; guards the next two
 	revision uint64     // of the record, as far as is known
 	rec      record
@@ -137,7 +140,11 @@ func (t *tenure) run(ctx, engine context.Context) error {
 	dir, unprepared := t.prepare(engine)
 	var err error
 	if unprepared == nil && engine.Err() == nil {
+		var unlink context.CancelFunc
+		t.links, unlink = context.WithCancel(context.WithoutCancel(engine))
 		err = t.n.Engine(engine, &Part{Partition: partition.Partition{Number: t.number, Of: t.n.Partitions}, Dir: dir, is: t})
+		unlink()
+		t.linked.Wait()
 		switch {
 		case engine.Err() != nil && errors.Is(err, context.Canceled):
 			err = nil
