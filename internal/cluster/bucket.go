@@ -40,6 +40,7 @@ type record struct {
 	Age      uint64 `json:"age,omitempty"`      // of the snapshot: the revision with which the lease began under which it was made
 	Position uint64 `json:"position,omitempty"` // of the snapshot: the last message of URLs that it has
 	Events   uint64 `json:"events,omitempty"`   // of the snapshot: a message of events, up to which it has all
+	Whole    bool   `json:"whole,omitempty"`    // the snapshot has all that the last process has done, which has given the partition back
 }
 
 func parseRecord(value []byte) (r record) {

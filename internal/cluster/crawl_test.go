@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,8 @@ import (
 type web struct {
 	*fakeweb.Web
 	wait time.Duration
-	all  []string // URLs of all pages
+	all  []string     // URLs of all pages
+	log  *slog.Logger // of the crawlers; nil: none
 
 	mu   sync.Mutex                     // guards the next one, and is held while a collection of it is read
 	open map[int]*collection.Collection // by partition
@@ -73,7 +75,7 @@ func (w *web) engine(ctx context.Context, p *cluster.Part) error {
 	o.Start, o.Collection.Into, o.Fetch.Contact, o.Fetch.Wait, o.Fetch.WaitBig = []string{w.Sites()[0].Origin + "/0.html"}, p.Dir, "test@example.net", w.wait, w.wait
 	o.Scope.Domain, o.Retries.Hurry, o.Sources.NoFeeds = []string{"example"}, 100*time.Millisecond, true
 	o.Fetch.PerAddress, o.Sources.NoManifests, o.Sources.NoSitemaps = "100/s", true, true // the first is divided by the number of partitions
-	o.Revisits.MinPeriod = 24 * time.Hour
+	o.Revisits.MinPeriod, o.Log = 24*time.Hour, w.log
 	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p}
 	c, err := o.Open(ctx)
 	if err != nil {

@@ -92,7 +92,11 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 			return "", err
 		default:
 			is.Position, is.Events, is.Told = rec.Position, rec.Events, nil
-			t.n.Log.Info("a partition begins with its snapshot", "partition", t.number)
+			if t.whole {
+				t.n.Log.Info("a partition begins with its snapshot", "partition", t.number)
+			} else {
+				t.n.Log.Warn("a partition begins with its last snapshot: what its node has done since is lost", "partition", t.number)
+			}
 		}
 	}
 	err = t.n.retry(ctx, func() error {
@@ -113,7 +117,7 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 
 var errDamaged = errors.New("the object in NATS is damaged")
 
-// fetch puts a snapshot in the place of the state. Without the witness of the events, which goes first, a new epoch of them begins: other nodes may
+// fetch puts a snapshot in the place of the state. By the witness of the events, which is written first, a new epoch of them begins: other nodes may
 // have told more than the snapshot has. It returns errDamaged, with the state left as it is, if the snapshot is damaged whenever it is read: one server may only be behind.
 func (t *tenure) fetch(ctx context.Context, name string) error {
 	temp := filepath.Join(t.dir(), ".snapshot.tmp")
@@ -135,7 +139,8 @@ func (t *tenure) fetch(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("fetch snapshot %s: %w", name, err)
 	}
-	if err := os.Remove(filepath.Join(t.dir(), contents.WitnessFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	epoch := protocol.Cursor{Epoch: strings.ToLower(rand.Text())}
+	if err := atomicfile.Write(filepath.Join(t.dir(), contents.WitnessFile), epoch.String(), 0o600); err != nil {
 		return err
 	}
 	return atomicfile.Replace(temp, t.state())

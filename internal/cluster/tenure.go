@@ -28,6 +28,7 @@ type tenure struct {
 	mu       sync.Mutex // held while the record is written; guards the next two
 	revision uint64     // of the record, as far as is known
 	rec      record
+	whole    bool // that of the record before
 
 	disk
 }
@@ -36,7 +37,8 @@ var errLost = errors.New("another node has the partition")
 
 // take gets the lease, if the record is still the one that is known.
 func (t *tenure) take(ctx context.Context) error {
-	t.rec.Process = t.n.run.process
+	t.whole = t.rec.Whole
+	t.rec.Process, t.rec.Whole = t.n.run.process, false
 	t.ends.Store(new(time.Now()))
 	err := t.put(ctx, t.rec)
 	t.age = t.revision
@@ -154,6 +156,7 @@ func (t *tenure) run(ctx, engine context.Context) error {
 	} else if engine.Err() == nil {
 		err = unprepared
 	}
+	whole := unprepared != nil && t.whole
 	switch {
 	case ctx.Err() != nil: // whatever the engine says, it was stopped in the midst of something
 		return nil
@@ -164,13 +167,13 @@ func (t *tenure) run(ctx, engine context.Context) error {
 		for tries := 1; tries < 4 && unsaved != nil && pause.For(ctx, time.Second); tries++ { // NATS may elect a leader
 			unsaved = t.save(ctx, nil)
 		}
-		if unsaved != nil && ctx.Err() == nil {
+		if whole = unsaved == nil; !whole && ctx.Err() == nil {
 			t.n.Log.Warn("a partition is given back without a snapshot: the next node begins with an earlier one", "partition", t.number, "err", unsaved)
 		}
 	}
 	end, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if t.write(end, func(r *record) { r.Process = "" }) == nil {
+	if t.write(end, func(r *record) { r.Process, r.Whole = "", whole && r.Snapshot != "" }) == nil {
 		t.n.Log.Info("this node has given a partition back", "partition", t.number)
 	}
 	return err

@@ -91,7 +91,11 @@ func (l *Log) openPresent(o *Options) (err error) {
 	}
 	seen, err := witnessed(o.Witness)
 	if head := l.journal.Head(); err == nil && (o.Restored || seen.Epoch != head.Epoch || seen.Seq > head.Seq) {
-		o.Log.Warn("state.db is older than it was, or journal.db is lost: a new epoch of events begins", "state", head, "journal.db", seen)
+		if seen.Epoch != head.Epoch && !seen.IsZero() && seen.Seq == 0 { // no change is lost
+			o.Log.Info("a new epoch of events begins with the stored pages")
+		} else {
+			o.Log.Warn("state.db is older than it was, or journal.db is lost: a new epoch of events begins", "state", head, "journal.db", seen)
+		}
 		err = l.renew(o)
 	}
 	return err
