@@ -154,6 +154,18 @@ func (t *tenure) download(ctx context.Context, name, to string) error {
 	}
 	ctx, cancel := carry(ctx, int64(info.Size))
 	defer cancel()
+	stream, err := t.n.in.js.Stream(ctx, "OBJ_"+info.Bucket)
+	if err != nil {
+		return err
+	}
+	subject := "$O." + info.Bucket + ".C." + info.NUID
+	is, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return err
+	}
+	if n := is.State.Subjects[subject]; n < uint64(info.Chunks) { // the NATS client would wait for the others
+		return fmt.Errorf("%w: of its %d parts %d are missing", errDamaged, info.Chunks, uint64(info.Chunks)-n)
+	}
 	o, err := t.n.in.states.Get(ctx, name)
 	if err != nil {
 		return err

@@ -126,6 +126,9 @@ func TestADamagedSnapshot(t *testing.T) {
 			}
 			return err
 		},
+		"all parts are lost": func(_ jetstream.ObjectStore, chunks jetstream.Stream, _ string) error {
+			return chunks.Purge(t.Context(), jetstream.WithPurgeSubject("$O.*.C.>"))
+		},
 		"it cannot be decoded": func(objects jetstream.ObjectStore, _ jetstream.Stream, name string) error {
 			packed, err := objects.GetBytes(t.Context(), name)
 			if err == nil {
@@ -168,7 +171,11 @@ func TestADamagedSnapshot(t *testing.T) {
 				t.Errorf("it begins with a state of %d bytes and %q, %v", len(b.state), witness, err)
 			}
 			node.stop() // whose snapshot replaces the damaged one
-			if want := "the object in NATS is damaged"; !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), want) {
+			want := "the object in NATS is damaged"
+			if what != "it cannot be decoded" {
+				want += ": of its "
+			}
+			if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), want) {
 				t.Errorf("want %q: %s", want, log.String())
 			}
 			if _, b = r.begin(other, nil); b.state != "old" {
