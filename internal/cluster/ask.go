@@ -78,7 +78,7 @@ func (c *Crawl) Dial(ctx context.Context, number int) (net.Conn, error) {
 		return nil, plain(err)
 	}
 	l.to = string(m.Data)
-	conn := &dialed{linked: l}
+	conn := &dialed{Conn: l, link: l.link}
 	conn.running.Go(l.run)
 	return conn, nil
 }
@@ -92,7 +92,7 @@ func (p *Part) Listen() (net.Listener, error) {
 		if time.Now().After(p.Ends()) {
 			return
 		}
-		l, err := newLink(p.is.links, n.Conn)
+		l, err := newLink(p.links, n.Conn)
 		if err != nil {
 			return
 		}
@@ -122,7 +122,7 @@ type listener struct {
 func (x *listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-x.accepted:
-		x.p.is.linked.Go(c.run)
+		x.p.linked.Go(c.run)
 		return c, nil
 	case <-x.closed:
 		return nil, net.ErrClosed

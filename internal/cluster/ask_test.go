@@ -135,11 +135,12 @@ func TestConnectionsEnd(t *testing.T) {
 	left := map[bool]int{} // subscriptions
 	for _, dial := range []bool{false, true} {
 		accepted := make(chan net.Conn, 1)
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
 		n := &cluster.Node{Conn: there, Crawl: "test", Name: "node", Dir: t.TempDir(), Partitions: 1, Lease: time.Minute, Snapshots: time.Hour, Log: slog.New(slog.DiscardHandler),
 			Engine: func(ctx context.Context, p *cluster.Part) error {
 				if !dial {
-					cancel()
+					stop()
+					<-ctx.Done()
 					return nil
 				}
 				ln := must.Get(p.Listen())
@@ -166,7 +167,7 @@ func TestConnectionsEnd(t *testing.T) {
 			if _, err := there.Read(make([]byte, 1)); err != io.EOF {
 				t.Errorf("the other end reads %v", err)
 			}
-			cancel()
+			stop()
 		}
 		must.OK(t, <-ended)
 		left[dial] = there.NumSubscriptions()

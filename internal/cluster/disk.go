@@ -39,6 +39,7 @@ type progress struct {
 	events  atomic.Uint64                   // a message of events, up to which it has all
 	told    atomic.Pointer[protocol.Cursor] // up to which event of this state the stream has them; nil: not known
 	untold  atomic.Bool                     // the last Part.Told has failed
+	whole   bool                            // see record, which was read when the tenure began
 	hurry   chan struct{}                   // has room for one who waits in Part.Told
 	marking sync.Mutex                      // held while the mark is written
 }
@@ -92,7 +93,7 @@ func (t *tenure) prepare(ctx context.Context) (dir string, err error) {
 			return "", err
 		default:
 			is.Position, is.Events, is.Told = rec.Position, rec.Events, nil
-			if t.whole {
+			if t.at.whole {
 				t.n.Log.Info("a partition begins with its snapshot", "partition", t.number)
 			} else {
 				t.n.Log.Warn("a partition begins with its last snapshot: what its node has done since is lost", "partition", t.number)

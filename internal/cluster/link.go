@@ -163,12 +163,13 @@ func (c *linked) Read(b []byte) (int, error) {
 
 // A dialed is the connection of the one who has made it, who waits for the link when closing it.
 type dialed struct {
-	*linked
+	net.Conn
+	link    *link
 	running sync.WaitGroup
 }
 
 func (c *dialed) Close() error {
 	defer c.running.Wait()
-	defer c.end()
-	return c.linked.Close()
+	defer c.link.end()
+	return c.Conn.Close()
 }

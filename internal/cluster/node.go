@@ -42,6 +42,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -87,8 +88,10 @@ type life struct {
 // Part is a partition that a node has.
 type Part struct {
 	partition.Partition
-	Dir string
-	is  *tenure
+	Dir    string
+	is     *tenure
+	links  context.Context // of the connections that the engine has accepted
+	linked sync.WaitGroup  // for them
 }
 
 // Ends returns until when requests to the hosts of the partition may be sent. It becomes later while the node has the partition.

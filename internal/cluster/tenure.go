@@ -22,13 +22,9 @@ type tenure struct {
 
 	ends atomic.Pointer[time.Time]
 
-	links  context.Context // of the connections that the engine has accepted
-	linked sync.WaitGroup  // for them
-
 	mu       sync.Mutex // held while the record is written; guards the next two
 	revision uint64     // of the record, as far as is known
 	rec      record
-	whole    bool // that of the record before
 
 	disk
 }
@@ -37,7 +33,7 @@ var errLost = errors.New("another node has the partition")
 
 // take gets the lease, if the record is still the one that is known.
 func (t *tenure) take(ctx context.Context) error {
-	t.whole = t.rec.Whole
+	t.at.whole = t.rec.Whole
 	t.rec.Process, t.rec.Whole = t.n.run.process, false
 	t.ends.Store(new(time.Now()))
 	err := t.put(ctx, t.rec)
@@ -142,11 +138,11 @@ func (t *tenure) run(ctx, engine context.Context) error {
 	dir, unprepared := t.prepare(engine)
 	var err error
 	if unprepared == nil && engine.Err() == nil {
-		var unlink context.CancelFunc
-		t.links, unlink = context.WithCancel(context.WithoutCancel(engine))
-		err = t.n.Engine(engine, &Part{Partition: partition.Partition{Number: t.number, Of: t.n.Partitions}, Dir: dir, is: t})
+		links, unlink := context.WithCancel(context.WithoutCancel(engine))
+		p := &Part{Partition: partition.Partition{Number: t.number, Of: t.n.Partitions}, Dir: dir, is: t, links: links}
+		err = t.n.Engine(engine, p)
 		unlink()
-		t.linked.Wait()
+		p.linked.Wait()
 		switch {
 		case engine.Err() != nil && errors.Is(err, context.Canceled):
 			err = nil
@@ -156,7 +152,7 @@ func (t *tenure) run(ctx, engine context.Context) error {
 	} else if engine.Err() == nil {
 		err = unprepared
 	}
-	whole := unprepared != nil && t.whole
+	whole := unprepared != nil && t.at.whole
 	switch {
 	case ctx.Err() != nil: // whatever the engine says, it was stopped in the midst of something
 		return nil

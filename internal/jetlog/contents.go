@@ -136,7 +136,7 @@ func (c *Contents) Open(ctx context.Context, url string) (io.ReadCloser, error) 
 	if err != nil {
 		return nil, fmt.Errorf("page %s: %w", url, err)
 	}
-	return &body{Contents: c, ctx: ctx, item: &e.Item, version: is.version, sum: sha256.New()}, nil
+	return &body{from: c, ctx: ctx, item: &e.Item, version: is.version, sum: sha256.New()}, nil
 }
 
 // Earlier opens an earlier version of a page, in the same way. It is there only as long as anybody may have item, the present one.
@@ -149,12 +149,12 @@ func (c *Contents) Earlier(ctx context.Context, item *protocol.Item, d protocol.
 	if err != nil {
 		return nil, fmt.Errorf("earlier version of %s: %w", item.URL, err)
 	}
-	return &body{Contents: c, ctx: ctx, item: item, version: is.Old[i], sum: sha256.New()}, nil
+	return &body{from: c, ctx: ctx, item: item, version: is.Old[i], sum: sha256.New()}, nil
 }
 
 // A body is the bytes of a version of a page, of which memory has one part at a time.
 type body struct {
-	*Contents
+	from *Contents
 	ctx  context.Context
 	item *protocol.Item // the present page
 	version
@@ -170,7 +170,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 			err = b.fetch()
 		} else if protocol.Digest(b.sum.Sum(nil)) != b.Digest {
 			err = fmt.Errorf("it has changed meanwhile: %w", content.ErrNoVersion)
-		} else if _, err = b.open(b.ctx, b.item); err == nil { // else it was withdrawn meanwhile
+		} else if _, err = b.from.open(b.ctx, b.item); err == nil { // else it was withdrawn meanwhile
 			err = io.EOF
 		}
 	}
@@ -181,10 +181,10 @@ func (b *body) Read(p []byte) (n int, err error) {
 
 // fetch reads the next part from the stream.
 func (b *body) fetch() error {
-	stream, err := b.book.stream.open(b.ctx)
+	stream, err := b.from.book.stream.open(b.ctx)
 	if err == nil {
 		var m *jetstream.RawStreamMsg
-		if m, err = stream.GetLastMsgForSubject(b.ctx, b.book.bodySubject(idOf(b.item.URL), b.Digest, b.next)); err == nil {
+		if m, err = stream.GetLastMsgForSubject(b.ctx, b.from.book.bodySubject(idOf(b.item.URL), b.Digest, b.next)); err == nil {
 			b.part = m.Data
 			b.next++
 			b.sum.Write(b.part)
