@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 
@@ -17,7 +16,8 @@ import (
 type entries struct {
 	parts  map[uint64][]staged
 	n      int
-	byTime bool // of the waiting bucket
+	byTime bool     // of the waiting bucket
+	order  []uint64 // its parts; sorting them whenever somebody asks when the next entry is due took longer than the rest of the answer
 }
 
 // A staged is an entry that is not in the bucket yet, or, with gone, one to be removed from it.
@@ -91,9 +91,18 @@ func (s *entries) put(ops []staged) {
 		list := s.change(old, ops)
 		s.n += len(list) - len(old)
 		if s.parts[part] = list; len(list) == 0 {
-			delete(s.parts, part)
+			s.remove(part)
+		} else if i, has := slices.BinarySearch(s.order, part); s.byTime && !has {
+			s.order = slices.Insert(s.order, i, part)
 		}
 	})
+}
+
+func (s *entries) remove(part uint64) {
+	delete(s.parts, part)
+	if i, has := slices.BinarySearch(s.order, part); has {
+		s.order = slices.Delete(s.order, i, i+1)
+	}
 }
 
 // change returns the staged entries of a part after operations.
@@ -151,9 +160,8 @@ func (s *entries) find(list []staged, x *staged) (int, bool) {
 func (s *entries) from(part, last uint64) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		if s.byTime {
-			list := slices.Sorted(maps.Keys(s.parts))
-			i, _ := slices.BinarySearch(list, part)
-			for ; i < len(list) && yield(list[i]); i++ {
+			i, _ := slices.BinarySearch(s.order, part)
+			for ; i < len(s.order) && yield(s.order[i]); i++ {
 			}
 			return
 		}
@@ -166,7 +174,7 @@ func (s *entries) from(part, last uint64) iter.Seq[uint64] {
 func (s *entries) drop(parts []uint64) {
 	for _, p := range parts {
 		s.n -= len(s.parts[p])
-		delete(s.parts, p)
+		s.remove(p)
 	}
 }
 
