@@ -65,10 +65,10 @@ func (x *Exchanger) Keep(ctx context.Context) {
 
 // Turn exchanges URLs once. What carries them may be out of reach, such as a file server: that delays them and nothing else.
 func (x *Exchanger) Turn(ctx context.Context) {
-	x.Busy(1) // what is taken in may be all that is left to fetch
-	defer x.Busy(-1)
 	x.Send()
 	err := x.With.Receive(ctx, func(finds []partition.Find, damaged error) error {
+		x.Busy(1) // what is taken in may be all that is left to fetch
+		defer x.Busy(-1)
 		if damaged != nil {
 			x.Log.Warn("URLs of another crawler are damaged: those before the damage are taken in", "err", damaged)
 		}

@@ -26,17 +26,25 @@ func TestFilesOfURLs(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(dir, "1", "2-a.jsonl"), []byte(line), 0o600))
 	must.OK(t, os.WriteFile(damaged, []byte(line+"{"), 0o600))
 	taken := new(atomic.Int64)
+	busy, marked := 0, 0
 	x := exchange.Exchanger{Collection: col, With: &partition.Exchange{Dir: dir, Partition: partition.Partition{Number: 1, Of: 2}}, Log: slog.New(slog.DiscardHandler),
 		Admit: func(url string, depth int) collection.Find { return collection.Find{URL: url, Depth: depth} },
 		Submit: func(_ context.Context, _ []collection.Visit, finds []collection.Find) error {
+			if busy != 1 {
+				t.Errorf("%d tasks under way while URLs are stored, want 1: the crawl could end meanwhile", busy)
+			}
 			_, err := col.Commit(&collection.Commit{Finds: finds})
 			return err
 		},
-		Busy: func(int) {}, Sent: new(atomic.Int64), Taken: taken}
+		Busy: func(n int) { busy += n; marked++ }, Sent: new(atomic.Int64), Taken: taken}
 	x.Turn(t.Context())
 	left := must.Get(filepath.Glob(filepath.Join(dir, "1", "*")))
 	if _, ok, err := col.Page("https://example.org/"); !ok || err != nil || taken.Load() != 2 || !slices.Equal(left, []string{damaged + ".damaged"}) {
 		t.Errorf("%d URLs taken in, page %v, %v; left %v", taken.Load(), ok, err, left)
+	}
+	before := marked
+	if x.Turn(t.Context()); busy != 0 || before == 0 || marked != before {
+		t.Errorf("tasks under way: %d after the exchange, counted %d times for files, %d times for none: each wakes the Manager", busy, before, marked-before)
 	}
 }
 
