@@ -127,7 +127,8 @@ func (m *manager) wake(now time.Time) time.Time {
 	}
 	soon := m.since.Add(cmp.Or(max(m.c.Patience, 0), time.Minute))
 	idle := true
-	if ms := m.front.Wake(now.UnixMilli()); ms > 0 {
+	ms := m.front.Wake(now.UnixMilli())
+	if ms > 0 {
 		t := time.UnixMilli(ms)
 		idle = t.After(soon)
 		next = clock.Earlier(next, t)
@@ -144,7 +145,7 @@ func (m *manager) wake(now time.Time) time.Time {
 		idle = idle && st.After(soon)
 		next = clock.Earlier(next, st)
 	}
-	m.c.Log.Debug("nothing to fetch", "busy", m.work.busy, "wake", m.front.Wake(now.UnixMilli())-now.UnixMilli(), "sources", len(m.sites.due), "idle", idle)
+	m.c.Log.Debug("nothing to fetch", "busy", m.work.busy, "wake", ms-now.UnixMilli(), "sources", len(m.sites.due), "idle", idle)
 	if m.ends && idle && !m.c.Harvester.Paused("") { // while all sites are paused, it waits
 		return time.Time{}
 	}
