@@ -217,16 +217,33 @@ func (v *noticeStats) teller(rate float64) *teller {
 	return newTeller(v.recall/(v.recall+wrong), v.recall)
 }
 
+// tellers are the tellers of one page, each made once: the age for a price takes several values of the index.
+type tellers struct {
+	noticeStats
+	of [points]*teller // by rate; only the first where the rate makes no difference
+}
+
+func (t *tellers) at(k int) *teller {
+	rate := grid.rate[k]
+	if !t.flooded() {
+		k, rate = 0, 1
+	}
+	if t.of[k] == nil {
+		t.of[k] = t.teller(rate)
+	}
+	return t.of[k]
+}
+
 // flooded reports whether a rate of its own for each page makes a difference.
 func (v *noticeStats) flooded() bool { return v.flood > 0.02 && v.noise > 0 && v.precision < 0.9 }
 
 // heard is the index of a page with a Hearing, less body x the part of the changes that a visit meets, as in
 // at.
 func (o Objective) heard(p *Posterior, s Signal, body float64, h Hearing) float64 {
-	return o.hearing(p, s.noticeStats(h.Notices), body, h.bounded())
+	return o.hearing(p, &tellers{noticeStats: s.noticeStats(h.Notices)}, body, h.bounded())
 }
 
-func (o Objective) hearing(p *Posterior, v noticeStats, body float64, h Hearing) (w float64) {
+func (o Objective) hearing(p *Posterior, v *tellers, body float64, h Hearing) (w float64) {
 	if v.useful < 1 {
 		w = (1 - v.useful) * o.at(p, body, h.Age)
 	}
@@ -236,18 +253,16 @@ func (o Objective) hearing(p *Posterior, v noticeStats, body float64, h Hearing)
 	return w
 }
 
-func (o Objective) told(p *Posterior, v noticeStats, body float64, h Hearing) (w float64) {
+func (o Objective) told(p *Posterior, v *tellers, body float64, h Hearing) (w float64) {
 	n := float64(h.Notices)
-	t, each := v.teller(1), v.flooded()
-	wrong := math.Exp(-n * t.jump)
+	t, wrong := &teller{}, 0.
 	for k, share := range p {
 		if share < 1e-7 {
 			continue
 		}
 		rate := grid.rate[k]
-		if each {
-			t = v.teller(rate)
-			wrong = math.Exp(-n * t.jump)
+		if is := v.at(k); is != t {
+			t, wrong = is, math.Exp(-n*is.jump)
 		}
 		silent := t.alpha * rate * h.Age
 		if o.Fresh > 0 || o.Harmonic > 0 || body > 0 {
@@ -274,7 +289,7 @@ func (o Objective) ageHeard(p *Posterior, s Signal, body, need float64, notices 
 	if !(need > 0) {
 		return 0
 	}
-	v := s.noticeStats(notices)
+	v := &tellers{noticeStats: s.noticeStats(notices)}
 	if v.useful == 0 {
 		return o.ageAt(p, body, need)
 	}

@@ -50,19 +50,26 @@ func (t *teller) sooner(o Objective, useful float64, a *ages) func(n int, x floa
 	said := func(age float64, notices int) float64 {
 		silent, told := t.alpha*age, float64(notices)
 		_, v := t.at(silent + told*t.jump)
+		if o.Harmonic == 0 {
+			return o.Fresh * v
+		}
 		return o.Fresh*v + o.Harmonic*t.harmonic(v, silent+told*t.precision)
 	}
-	index := func(age float64, notices int) float64 {
-		return useful*said(age, notices) + (1-useful)*age*(o.Fresh*freshPart(age)+o.Harmonic*stalePart(age))
+	polled := func(age float64) float64 {
+		return (1 - useful) * age * (o.Fresh*freshPart(age) + o.Harmonic*stalePart(age))
 	}
+	index := func(age float64, notices int) float64 { return useful*said(age, notices) + polled(age) }
 	var at [many + 1]float64
 	var after [many + 1][products]float64
-	var xs [products]float64
+	var xs, ofPolls [products]float64
+	for n := range xs {
+		xs[n] = a.product(n)
+		ofPolls[n] = polled(xs[n])
+	}
 	for i := range at {
 		at[i] = index(0, i)
-		for n := range xs {
-			xs[n] = a.product(n)
-			after[i][n] = max(index(xs[n], i), after[i][max(0, n-1)])
+		for n, x := range xs {
+			after[i][n] = max(useful*said(x, i)+ofPolls[n], after[i][max(0, n-1)])
 		}
 	}
 	return func(n int, x float64) point {
