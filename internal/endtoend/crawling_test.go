@@ -97,7 +97,8 @@ func standing(state, digest, target string) string {
 // until waits until the pages have the wanted states.
 func (c *crawling) until(what string, want func() map[string]string, of func(map[string]string) map[string]string) {
 	c.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; {
+		began := time.Now()
 		got, w := of(c.stands()), want()
 		if maps.Equal(got, w) {
 			return
@@ -110,6 +111,7 @@ func (c *crawling) until(what string, want func() map[string]string, of func(map
 		if time.Now().After(deadline) {
 			c.t.Fatalf("%s: timed out: %s\n%s", what, firstDifference(got, w), c.p.said())
 		}
+		rest(began, 30*time.Millisecond)
 	}
 }
 

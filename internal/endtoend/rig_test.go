@@ -158,13 +158,16 @@ func run(t *testing.T, name string, args ...string) (string, int) {
 func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(3 * time.Minute)
-	for !cond() {
+	for began := time.Now(); !cond(); began = time.Now() {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("timed out waiting until %s\nlog of the notifier:\n%s\nlog of the crawler:\n%s", what, r.notifier.said(), r.crawler.said())
 		}
-		time.Sleep(2 * time.Millisecond)
+		rest(began, 2*time.Millisecond)
 	}
 }
+
+// rest waits before a condition is looked at again, which took since began the last time: the programs need the processor.
+func rest(began time.Time, least time.Duration) { time.Sleep(max(least, 4*time.Since(began))) }
 
 // identical waits until the mirror equals the docroot's public files, byte for byte, with no other file.
 func (r *rig) identical() {
@@ -188,7 +191,7 @@ func (r *rig) identicalBut(left func(page string) bool) {
 		if r.crawler.ended() || time.Now().After(deadline) {
 			r.t.Fatalf("the mirror differs from the site: %s\nlog of the notifier:\n%s\nlog of the crawler:\n%s", diff, r.notifier.said(), r.crawler.said())
 		}
-		time.Sleep(max(20*time.Millisecond, 4*time.Since(began))) // the programs need the processor
+		rest(began, 20*time.Millisecond)
 	}
 }
 
