@@ -24,7 +24,10 @@ func TestCompilesForTargets(t *testing.T) {
 		t.Skip("PARLEY_TARGETS is not set: no other systems")
 	}
 	for _, target := range targets {
-		t.Run(target, func(t *testing.T) { checkTarget(t, target) })
+		t.Run(target, func(t *testing.T) {
+			t.Parallel()
+			checkTarget(t, target)
+		})
 	}
 }
 
