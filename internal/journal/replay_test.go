@@ -38,7 +38,11 @@ func bytesOf(t *testing.T, j *journal.Journal) (all []string) {
 
 // A copy follows a journal through all its changes, is closed and opened now and then, and takes over at last.
 func TestCopyOfAJournal(t *testing.T) {
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 5))

@@ -331,7 +331,7 @@ func query(t *testing.T, r *rand.Rand, n http.Handler, q *question, head protoco
 func TestAnswersEqualBruteForce(t *testing.T) {
 	histories, questions := 5, 150
 	if testing.Short() {
-		histories, questions = 3, 100
+		histories, questions = 2, 40
 	}
 	told, changed, found, buried, refused, folded := 0, 0, 0, 0, 0, 0
 	for seed := range histories {

@@ -268,6 +268,9 @@ func TestEditsCostWhatChanged(t *testing.T) {
 // A fold that touches more page parts than one Write rewrites goes on in the next ones, each of which publishes an
 // index that is right, until it is done.
 func TestFoldOfManyParts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many parts, which are written as in the other tests")
+	}
 	r := newRig(t, 100)
 	r.snapshot.SmallParts(3, 400)
 	r.fill(0, 1000)
