@@ -152,8 +152,9 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	return errors.Join(err, c.Collection.Close())
 }
 
-// copyTime is how long the end of a partition may be delayed until its last WARC file is copied.
-const copyTime = 2 * time.Minute
+// copyTime is how long the end of a partition may be delayed until its last WARC file is copied: its last snapshot comes after that, and
+// whoever stops the program does not wait for ever.
+const copyTime = 45 * time.Second
 
 // toldTime is how long the end of a partition may be delayed until its last events are told.
 const toldTime = 10 * time.Second
