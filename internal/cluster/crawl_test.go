@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -233,10 +234,15 @@ func held(t *testing.T, dirs ...string) (urls []string) {
 }
 
 // Three nodes crawl 30 sites in 12 partitions. Nodes lose their power, one of them also its disk, and NATS servers stop. All pages are fetched, and no host gets requests
-// faster than from one crawler. A reader of events gets each once. (V29)
+// faster than from one crawler. A reader of events gets each once. With PARLEY_KILLS=20 that many nodes are killed, five of them with their disks, and five NATS servers,
+// among 60 sites of 80 pages: that takes some minutes. (V29)
 func TestCrawlByNodesThatAreKilled(t *testing.T) {
 	t.Parallel()
-	r, w := newRig(t, 3), newWeb(t, 30, 8, time.Second)
+	sites, pages, kills, stops := 30, 8, 2, 2
+	if n, err := strconv.Atoi(os.Getenv("PARLEY_KILLS")); err == nil && n > 0 {
+		sites, pages, kills, stops = 60, 80, n, n/4
+	}
+	r, w := newRig(t, 3), newWeb(t, sites, pages, time.Second)
 	var dirs []string
 	node := func(i int) *running {
 		return r.run(&cluster.Node{Name: fmt.Sprint("node", i), Dir: dirs[i], Partitions: 12, Lease: 3 * time.Second, Snapshots: time.Second, Events: 100_000, Engine: w.engine})
@@ -252,16 +258,20 @@ func TestCrawlByNodesThatAreKilled(t *testing.T) {
 		from := w.fetched()
 		r.eventually(fmt.Sprintf("%d more pages after %d", pages, from), func() bool { return w.fetched() >= min(from+pages, len(w.all)) })
 	}
-	progress(20)
-	nodes[0].abandon()
-	must.OK(t, os.RemoveAll(dirs[0]))
-	progress(20)
-	r.restart(0, func() { progress(15) })
-	nodes[0] = node(0)
-	progress(20)
-	nodes[1].abandon()
-	r.restart(1, func() { progress(10) })
-	nodes[1] = node(1)
+	step := len(w.all) / (4*kills + 4)
+	for k := range kills {
+		i := k % len(nodes)
+		progress(step)
+		nodes[i].abandon()
+		if k%4 == 0 {
+			must.OK(t, os.RemoveAll(dirs[i]))
+		}
+		progress(step)
+		if (k+1)*stops/kills > k*stops/kills {
+			r.restart(i, func() { progress(step) })
+		}
+		nodes[i] = node(i)
+	}
 	progress(len(w.all))
 	r.eventually("the pages are stored", func() bool { return w.stored() == len(w.all) }) // what the lost disk had only in part is fetched again
 	for _, n := range nodes {
