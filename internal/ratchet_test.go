@@ -32,9 +32,9 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_690,
-	"exported names":      2_455,
+	"exported names":      2_456,
 	"public names":        531,
-	"tokens":              915_300,
+	"tokens":              917_200,
 	"direct dependencies": 22,
 	"lines of a file":     645,
 }

@@ -137,6 +137,9 @@ func (o *Options) crawler() (*Crawler, error) {
 	err = cmp.Or(o.rules(&s.Seeder.Rules), o.order(s), o.policy(s), o.announcements(s), err)
 	if share := o.Scope.Share; share != nil {
 		s.Exchange, s.Seeder.Rules.Partition, h.Options.Ends = share, share.Partition, share.Ends
+		if share.Addresses != nil {
+			h.Options.May = share.Addresses.May
+		}
 	} else if o.Scope.Exchange != "" {
 		s.Exchange = &partition.Exchange{Dir: o.Scope.Exchange, Partition: s.Seeder.Rules.Partition}
 	}

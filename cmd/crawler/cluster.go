@@ -94,7 +94,7 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	if o.Collection.CopyTo != "" {
 		o.Collection.CopyTo = bucket.Below(o.Collection.CopyTo, filepath.Base(p.Dir))
 	}
-	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p}
+	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p, Addresses: p}
 	c, err := o.Open(ctx)
 	for errors.Is(err, collection.ErrHeld) && ctx.Err() == nil {
 		o.Log.Warn("a command reads the collection of this partition: it is crawled once that has ended", "err", err)

@@ -23,8 +23,10 @@ type bucket struct {
 	kv     jetstream.KeyValue
 	urls   jetstream.Stream
 	states jetstream.ObjectStore
-	events jetstream.Stream // nil: events are not told
-	id     string           // of the crawl: another one, if NATS has lost it
+
+	addresses jetstream.KeyValue
+	events    jetstream.Stream // nil: events are not told
+	id        string           // of the crawl: another one, if NATS has lost it
 }
 
 // An entry is the value of a key.
@@ -116,6 +118,12 @@ func (n *Node) try(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		return fmt.Errorf("open objects %s-states: %w", name, err)
+	}
+	if n.in.addresses, err = n.in.js.KeyValue(ctx, name+"-addresses"); errors.Is(err, jetstream.ErrBucketNotFound) {
+		n.in.addresses, err = n.in.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name + "-addresses", Replicas: replicas, Storage: jetstream.FileStorage, LimitMarkerTTL: time.Hour})
+	}
+	if err != nil {
+		return fmt.Errorf("open bucket %s-addresses: %w", name, err)
 	}
 	if n.Events > 0 {
 		if n.in.events, err = n.in.js.Stream(ctx, name+"-events"); errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,9 +32,10 @@ import (
 // A web is a Web whose sites are crawled by nodes.
 type web struct {
 	*fakeweb.Web
-	wait time.Duration
-	all  []string     // URLs of all pages
-	log  *slog.Logger // of the crawlers; nil: none
+	wait       time.Duration
+	perAddress string       // as crawl.Options has it
+	all        []string     // URLs of all pages
+	log        *slog.Logger // of the crawlers; nil: none
 
 	mu   sync.Mutex                     // guards the next one, and is held while a collection of it is read
 	open map[int]*collection.Collection // by partition
@@ -41,10 +43,15 @@ type web struct {
 
 // newWeb makes sites that link to two others each, with so many pages.
 func newWeb(t *testing.T, sites, pages int, wait time.Duration) *web {
-	w := &web{Web: fakeweb.New(fakeweb.Options{Seed: 7}), wait: wait, open: map[int]*collection.Collection{}}
+	return newWebAt(t, sites, pages, wait, func(i int) netip.Addr { return netip.AddrFrom4([4]byte{20, 2, byte(i >> 8), byte(i)}) })
+}
+
+// newWebAt makes them at given addresses.
+func newWebAt(t *testing.T, sites, pages int, wait time.Duration, at func(int) netip.Addr) *web {
+	w := &web{Web: fakeweb.New(fakeweb.Options{Seed: 7}), wait: wait, perAddress: "100/s", open: map[int]*collection.Collection{}}
 	t.Cleanup(w.Close)
-	for range sites {
-		s := w.Add(fakeweb.Honest)
+	for i := range sites {
+		s := w.AddAt(fakeweb.Honest, fmt.Sprintf("site%d.example", i), at(i))
 		s.Speaks, s.Sitemap, s.Latency = false, false, 0
 	}
 	all := w.Sites()
@@ -75,9 +82,9 @@ func (w *web) engine(ctx context.Context, p *cluster.Part) error {
 	o := crawl.DefaultOptions()
 	o.Start, o.Collection.Into, o.Fetch.Contact, o.Fetch.Wait, o.Fetch.WaitBig = []string{w.Sites()[0].Origin + "/0.html"}, p.Dir, "test@example.net", w.wait, w.wait
 	o.Scope.Domain, o.Retries.Hurry, o.Sources.NoFeeds = []string{"example"}, 100*time.Millisecond, true
-	o.Fetch.PerAddress, o.Sources.NoManifests, o.Sources.NoSitemaps = "100/s", true, true // the first is divided by the number of partitions
+	o.Fetch.PerAddress, o.Sources.NoManifests, o.Sources.NoSitemaps = w.perAddress, true, true
 	o.Revisits.MinPeriod, o.Log = 24*time.Hour, w.log
-	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p}
+	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p, Addresses: p}
 	c, err := o.Open(ctx)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@
 //	parley-crawl-NAME-urls     stream: the URLs that partitions have found for others, a subject for each receiver
 //	parley-crawl-NAME-events   stream: the events of all partitions, a subject for each
 //	parley-crawl-NAME-states   objects: the snapshots, which are copies of state.db
+//	parley-crawl-NAME-addresses   key-value: which partition may send requests to an address
 //
 // # The right to ask
 //
@@ -83,6 +84,7 @@ type life struct {
 	seen    map[string]*sighting // what it has, by key
 	watch   *watch               // nil: none is open
 	market  market
+	tenants tenants
 }
 
 // Part is a partition that a node has.
@@ -90,8 +92,10 @@ type Part struct {
 	partition.Partition
 	Dir    string
 	is     *tenure
-	links  context.Context // of the connections that the engine has accepted
+	links  context.Context // ends when the engine has: of the connections that it has accepted, and of what it shares
 	linked sync.WaitGroup  // for them
+
+	addresses addresses
 }
 
 // Ends returns until when requests to the hosts of the partition may be sent. It becomes later while the node has the partition.
@@ -198,6 +202,7 @@ func (n *Node) round(ctx context.Context) error {
 		}
 	}
 	n.run.last = now
+	n.run.tenants.note(n)
 	for key, s := range n.run.seen {
 		if isNode(key) && now.Sub(s.since) > 10*n.Lease {
 			n.in.kv.Delete(ctx, key, jetstream.LastRevision(s.revision))

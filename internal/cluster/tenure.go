@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,7 +140,9 @@ func (t *tenure) run(ctx, engine context.Context) error {
 	var err error
 	if unprepared == nil && engine.Err() == nil {
 		links, unlink := context.WithCancel(context.WithoutCancel(engine))
-		p := &Part{Partition: partition.Partition{Number: t.number, Of: t.n.Partitions}, Dir: dir, is: t, links: links}
+		p := &Part{Partition: partition.Partition{Number: t.number, Of: t.n.Partitions}, Dir: dir, is: t, links: links,
+			addresses: addresses{of: map[netip.Addr]*sharedAddress{}, more: make(chan struct{}, 1)}}
+		p.linked.Go(func() { p.share(links) })
 		err = t.n.Engine(engine, p)
 		unlink()
 		p.linked.Wait()

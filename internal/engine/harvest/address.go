@@ -3,6 +3,7 @@ package harvest
 import (
 	"container/heap"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/parleyweb/parley/internal/clock"
@@ -22,7 +23,9 @@ const (
 // size one, whose rate grows with the names, so that a host of many sites is neither flooded
 // nor slower than it need be. The timetable's lock guards it.
 type address struct {
-	gate                          // next is when the bucket has a token; taken counts the requests under way
+	gate       // next is when the bucket has a token; taken counts the requests under way
+	ip         netip.Addr
+	mine       bool               // Options.May said so last
 	last       time.Time          // when the last token was taken
 	slots, big int                // names with a slot there, and those of more than BigSite pages
 	halved     int                // times
@@ -32,9 +35,24 @@ type address struct {
 	kept       map[*site]struct{} // sites with an idle connection to it
 }
 
-// admits reports whether a site may be fetched from now. A site with a welcome has its own rate, and needs no token. The lock is held.
-func (a *address) admits(s *site, now time.Time) bool {
-	return a.taken < a.most && (a.guests[s] != nil || !a.next.After(now))
+// askAgain is the wait before an address that another crawler has is asked for again.
+const askAgain = 250 * time.Millisecond
+
+// admits reports whether a site may be fetched from now. A site with a welcome has its own rate, and needs neither a token nor a turn. The lock is held.
+func (t *timetable) admits(a *address, s *site, now time.Time) bool {
+	switch may := t.manners.territory.may; {
+	case a.taken >= a.most || a.guests[s] == nil && a.next.After(now):
+		return false
+	case a.guests[s] != nil || may == nil:
+		return true
+	}
+	had := a.mine
+	if a.mine = t.manners.territory.may(a.ip); !a.mine {
+		a.next = now.Add(askAgain)
+	} else if !had {
+		t.charge(a, now) // another crawler may just have sent a request
+	}
+	return a.mine && had
 }
 
 // admit takes a connection of an address for a site, and a token. The lock is held.

@@ -124,9 +124,13 @@ type Options struct {
 	Private, Own bool
 	Blocked      []netip.Prefix
 
-	// Partition is the hosts that may be asked, for whatever; other crawlers ask the others. Each has its share of AddressRate. The zero value
+	// Partition is the hosts that may be asked, for whatever; other crawlers ask the others. Each has its share of AddressRate, if May is nil. The zero value
 	// means all hosts.
 	Partition partition.Partition
+
+	// May, if not nil, reports whether it is this crawler's turn to send requests to an address (in IPv6, to a /64) where others have hosts, too: see
+	// Addresses in package partition. It is asked before each request, and again and again while it says no. It must not block.
+	May func(netip.Addr) bool
 
 	// Ends, if not nil, returns until when requests may be sent, which may become later: see Share.Ends in package partition. After that time nothing is
 	// written to any connection, and sites are paused; the caller then has to end what is under way. And since another process may have fetched from

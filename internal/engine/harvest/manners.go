@@ -2,6 +2,7 @@ package harvest
 
 import (
 	"cmp"
+	"net/netip"
 	"time"
 
 	"github.com/parleyweb/parley/internal/engine/partition"
@@ -21,7 +22,13 @@ type manners struct {
 	addressRate   float64       // 0: by wait
 	addressConns  int
 	maxRate       float64 // negative: invitations are ignored
-	partition     partition.Partition
+	territory     territory
+}
+
+// A territory is what of a crawl this crawler has.
+type territory struct {
+	partition partition.Partition
+	may       func(netip.Addr) bool // see Options.May
 }
 
 // pauses are what Pause has set.
@@ -34,7 +41,7 @@ func (o *Options) manners() manners {
 	return manners{
 		wait: cmp.Or(o.Wait, DefaultWait), waitBig: positive(o.WaitBig, DefaultWaitBig), slow: cmp.Or(o.Slow, defaultSlow), hurry: o.Hurry,
 		perConn: min(positive(o.PerConn, DefaultPerConn), 100), atOnce: max(o.AtOnce, 1), idle: max(cmp.Or(o.IdleTimeout, DefaultIdle), 0), addressRate: o.AddressRate,
-		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate), partition: o.Partition,
+		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate), territory: territory{o.Partition, o.May},
 	}
 }
 
@@ -99,7 +106,9 @@ func (m *manners) pause(a *address, now time.Time) time.Duration {
 	if most <= 0 {
 		most = max(DefaultAddressRate, alone) // a gap of less than half a second is set for one's own machines only
 	}
-	most /= float64(max(m.partition.Of, 1)) // each of the other crawlers may have hosts there
+	if m.territory.may == nil {
+		most /= float64(max(m.territory.partition.Of, 1)) // each of the other crawlers may have hosts there
+	}
 	for s := range a.guests {
 		rate -= 1 / m.least(s.pages).Seconds()
 	}

@@ -106,7 +106,7 @@ func (t *timetable) enter(s *site, now time.Time) bool {
 		return false
 	}
 	if sl.at != nil {
-		if !sl.at.admits(s, now) {
+		if !t.admits(sl.at, s, now) {
 			t.park(&sl.at.gate, s)
 			return false
 		}
@@ -220,7 +220,7 @@ func (t *timetable) persist(ctx context.Context, s *site, sl *slot) bool {
 		if own := s.soonest().Sub(now); own > max(wait, 0) {
 			return false
 		}
-		if wait <= 0 && sl.at != nil && !sl.at.admits(s, now) {
+		if wait <= 0 && sl.at != nil && !t.admits(sl.at, s, now) {
 			if wait = sl.at.next.Sub(now); wait <= 0 || sl.at.guests[s] != nil {
 				wait = full
 			}
@@ -343,7 +343,7 @@ func (t *timetable) move(n *host, ip netip.Addr) {
 	if sl == nil {
 		a := t.addresses[key.net]
 		if a == nil {
-			a = &address{gate: gate{most: t.manners.addressConns, alarm: alarm{place: -1}}, kept: map[*site]struct{}{}, guests: map[*site]*welcome{}}
+			a = &address{ip: key.net, gate: gate{most: t.manners.addressConns, alarm: alarm{place: -1}}, kept: map[*site]struct{}{}, guests: map[*site]*welcome{}}
 			t.addresses[key.net] = a
 		}
 		a.slots++

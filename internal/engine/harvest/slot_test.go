@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +121,56 @@ func TestNamesOnOneAddressShareRate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two crawlers that take turns at an address send no more requests to it than one, and each sends its requests in its turns.
+func TestCrawlersTakeTurnsAtAnAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 4})
+		defer w.Close()
+		for i := range 60 {
+			w.AddAt(fakeweb.Honest, fmt.Sprintf("host%d.example", i), at(1))
+		}
+		begin, sent := time.Now(), [2]int{}
+		turn := func(at time.Time) int { return int(at.Sub(begin)/(9800*time.Millisecond)) % 2 } // one ends between two requests
+		var crawlers sync.WaitGroup
+		has := func(i int, s *fakeweb.Site) bool {
+			return partition.Partition{Number: i + 1, Of: 2}.Foreign(s.Origin) == 0
+		}
+		for i := range 2 {
+			h := newHarvester(w)
+			h.Options.Wait, h.Options.Slow, h.Options.Partition = 10*time.Second, -1, partition.Partition{Number: i + 1, Of: 2} // which divides no rate then
+			sites := slices.DeleteFunc(slices.Clone(w.Sites()), func(s *fakeweb.Site) bool { return !has(i, s) })
+			h.Options.May = func(ip netip.Addr) bool {
+				if ip != at(1) {
+					t.Errorf("asks for %v", ip)
+				}
+				return turn(time.Now()) == i
+			}
+			crawlers.Go(func() { harvestAll(t, h, batchOf(sites, 1, func(int) int { return 2 })) })
+			crawlers.Go(func() {
+				resp, err := (&http.Client{Transport: h.Transport(sites[0].Origin)}).Get(sites[0].Origin + "/robots.txt")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				resp.Body.Close()
+			})
+		}
+		crawlers.Wait()
+		if n := begun(t, w, 500*time.Millisecond, always); n != 2*60+2 {
+			t.Errorf("%d requests", n)
+		}
+		for _, a := range w.Log() {
+			who := turn(a.Begin)
+			if sent[who]++; !has(who, a.Site) {
+				t.Fatalf("%s at %v: it is the turn of crawler %d", a.Site.Origin, a.Begin.Sub(begin), who)
+			}
+		}
+		if d := time.Since(begin); d > 2*time.Minute || sent[0] == 0 || sent[1] == 0 {
+			t.Errorf("it took %v for %d requests", d, sent)
+		}
+	})
 }
 
 // The wishes of one name do not apply to other names of its address, and a slow name takes no more

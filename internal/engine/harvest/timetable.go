@@ -44,8 +44,8 @@ func (t *timetable) site(origin string) (*site, error) {
 	if inet.ForeignPort(s.port) {
 		return nil, &siteError{"port " + s.port + " is for another protocol"}
 	}
-	if n := t.manners.partition.Foreign(origin); n > 0 {
-		return nil, &siteError{fmt.Sprintf("%s is in partition %d, not in %s", origin, n, t.manners.partition)}
+	if n := t.manners.territory.partition.Foreign(origin); n > 0 {
+		return nil, &siteError{fmt.Sprintf("%s is in partition %d, not in %s", origin, n, t.manners.territory.partition)}
 	}
 	if n := t.hosts[s.host.name]; n != nil {
 		s.host = n

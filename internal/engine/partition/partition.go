@@ -113,4 +113,13 @@ type Share struct {
 	Ends func() time.Time
 
 	Market fresh.Market // of all partitions; nil: each has its own price, and its part of the budget
+
+	Addresses Addresses // that hosts of several partitions share; nil: each partition has its part of the rate of every address
+}
+
+// Addresses are the addresses of hosts, each of which one partition at a time may send requests to.
+type Addresses interface {
+	// May reports whether this partition may send a request to an address now. If not, it asks for it: call it again a moment later. It does
+	// not block.
+	May(ip netip.Addr) bool
 }
