@@ -94,7 +94,10 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	if o.Collection.CopyTo != "" {
 		o.Collection.CopyTo = bucket.Below(o.Collection.CopyTo, filepath.Base(p.Dir))
 	}
-	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p, Addresses: p}
+	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p}
+	if k.partitions > fewPartitions {
+		o.Scope.Share.Addresses = p
+	}
 	c, err := o.Open(ctx)
 	for errors.Is(err, collection.ErrHeld) && ctx.Err() == nil {
 		o.Log.Warn("a command reads the collection of this partition: it is crawled once that has ended", "err", err)
@@ -151,6 +154,10 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	}
 	return errors.Join(err, c.Collection.Close())
 }
+
+// fewPartitions is up to how many partitions each has its part of the rate of every address. At 2 requests a second that part is still one in 15 s, as often as a
+// host is asked; with more, partitions take turns, which is slower where many of them have a host at one address.
+const fewPartitions = 30
 
 // copyTime is how long the end of a partition may be delayed until its last WARC file is copied: its last snapshot comes after that, and
 // whoever stops the program does not wait for ever.
