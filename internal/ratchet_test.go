@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_690,
 	"exported names":      2_456,
 	"public names":        531,
-	"tokens":              917_200,
+	"tokens":              917_300,
 	"direct dependencies": 22,
 	"lines of a file":     645,
 }

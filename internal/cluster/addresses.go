@@ -94,7 +94,9 @@ func (p *Part) share(ctx context.Context) {
 			is.needed = time.Now()
 		}
 	})
-	if err == nil {
+	if err != nil {
+		n.Log.Warn("other partitions cannot ask this one for addresses", "partition", p.Number, "err", plain(err))
+	} else {
 		defer asked.Unsubscribe()
 	}
 	ticks := time.NewTicker(addressLooks)
@@ -177,7 +179,7 @@ func (p *Part) get(ctx context.Context, ip netip.Addr) error {
 		if json.Unmarshal(e.Value(), &has) == nil && (has.Partition != mine.Partition || has.Process != mine.Process) && n.has(has) {
 			return n.Conn.Publish(n.wantSubject(has.Partition), []byte(ip.String()))
 		}
-		if revision, err = n.in.addresses.Update(ctx, addressKey(ip), value, e.Revision()); errors.Is(err, jetstream.ErrKeyExists) {
+		if revision, err = n.in.addresses.Update(ctx, addressKey(ip), value, e.Revision()); errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 			return nil // another one was faster
 		} else if err != nil {
 			return err
@@ -202,7 +204,11 @@ func (p *Part) give(ctx context.Context, ip netip.Addr, revision uint64) error {
 	p.addresses.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, p.is.n.wait())
 	defer cancel()
-	return p.is.n.in.addresses.Purge(ctx, addressKey(ip), jetstream.LastRevision(revision), jetstream.PurgeTTL(time.Hour))
+	err := p.is.n.in.addresses.Purge(ctx, addressKey(ip), jetstream.LastRevision(revision), jetstream.PurgeTTL(time.Hour))
+	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
+		return nil // another one has it already
+	}
+	return err
 }
 
 // has reports whether a partition may still have an address. It may not if its node has lost it since, or has been silent for so long that its lease is over.

@@ -1,7 +1,6 @@
 package contents
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +23,8 @@ import (
 const copiesName = "copied-to.txt"
 
 const (
-	lookingUp   = 10 * time.Second // how long one question to a bucket may take
-	readingCopy = 10 * time.Minute // and one body
+	lookingUp   = 10 * time.Second // how long one question to a bucket may take, and the beginning of a record: commits wait for it
+	readingCopy = 10 * time.Minute // and a whole body
 	missing     = time.Minute      // how long it is believed that a bucket does not have an archive
 )
 
@@ -79,8 +78,10 @@ func (s *Store) Copy(ctx context.Context, end warc.Place) error {
 		if s.copied[name] {
 			continue
 		}
-		// With the archive there is its index, too.
-		one := cmp.Or(s.copyFile(ctx, to, warc.IndexOf(name)), s.copyFile(ctx, to, name))
+		one := s.copyFile(ctx, to, warc.IndexOf(name)) // first: with the archive there is its index, unless it has none here
+		if one == nil || errors.Is(one, fs.ErrNotExist) {
+			one = s.copyFile(ctx, to, name)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -118,6 +119,8 @@ func (s *Reader) Record(p warc.Place) (*warc.Stored, error) {
 		return nil, errors.Join(err, unknown)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readingCopy)
+	late := time.AfterFunc(lookingUp, cancel)
+	defer late.Stop()
 	body, err := b.Get(ctx, p.File, p.Offset, p.Length)
 	if err != nil {
 		cancel()
