@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/server/doors"
+	"github.com/parleyweb/parley/server/inventory"
 )
 
 // running runs a story beside a running Publisher, in fake time. The site has a.html and b.html, and its
@@ -89,6 +90,38 @@ func TestRunAnnouncesAfterGrace(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		w.wantTold("delete b.html")
+	})
+}
+
+// A page whose grace period ends after a scan of another page was asked for, and before that scan begins, is not
+// forgotten until the next full scan.
+func TestRunAnnouncesWhatBecomesDueBetween(t *testing.T) {
+	var slow atomic.Bool
+	running(t, func(w *world) {
+		w.write("d/c.html", "c")
+		synctest.Wait()
+		w.remove("d/c.html")
+		synctest.Wait()
+		time.Sleep(59 * time.Second)
+		w.told()
+		slow.Store(true)
+		var other sync.WaitGroup
+		other.Go(func() { // lasts beyond the grace period
+			if _, err := w.pub.Scan(w.Context(), []inventory.Scope{{Page: base + "a.html"}}); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		w.write("a.html", "edited")
+		other.Wait()
+		synctest.Wait()
+		w.wantTold("update a.html, delete d/c.html")
+	}, func(w *world) {
+		w.pub.Progress = func(inventory.Report) {
+			if slow.Swap(false) {
+				time.Sleep(2 * time.Second)
+			}
+		}
 	})
 }
 

@@ -68,7 +68,8 @@ func (c *comparison) countHeld() error {
 			waiting++
 			return
 		}
-		if !c.scan.Due(e.Held) && (c.found.Held.IsZero() || e.Held.Before(c.found.Held)) {
+		// What was due and scanned could not be seen: it waits for the next full scan.
+		if (c.found.Held.IsZero() || e.Held.Before(c.found.Held)) && !(c.scan.Due(e.Held) && c.scan.has(e.Item.URL)) {
 			c.found.Held = e.Held
 		}
 	})

@@ -5,6 +5,7 @@ package compare
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/parleyweb/parley/internal/journal"
@@ -81,4 +82,9 @@ func (l *Scan) Run(ctx context.Context) (Found, error) {
 		c.found.Announced = c.announced - c.steps.given
 	}
 	return c.found, err
+}
+
+// has reports whether a URL is in the part of the site that is scanned.
+func (l *Scan) has(url string) bool {
+	return len(l.Scopes) == 0 || slices.ContainsFunc(l.Scopes, func(s inventory.Scope) bool { return s.Has(url) })
 }
