@@ -176,17 +176,21 @@ func (r *rig) identical() {
 }
 
 // identicalBut waits for the same, without the files that left selects, and for the mirror to have none of
-// those.
+// those: as long as the mirror changes, and 2 minutes more.
 func (r *rig) identicalBut(left func(page string) bool) {
 	r.t.Helper()
 	var diff string
-	deadline := time.Now().Add(2 * time.Minute)
+	var last map[string][32]byte
+	var deadline time.Time
 	for {
 		began := time.Now()
-		want := tree(r.t, r.root)
+		want, got := tree(r.t, r.root), tree(r.t, r.mirror)
 		maps.DeleteFunc(want, func(page string, _ [32]byte) bool { return left(page) })
-		if diff = difference(want, tree(r.t, r.mirror)); diff == "" {
+		if diff = difference(want, got); diff == "" {
 			return
+		}
+		if deadline.IsZero() || !maps.Equal(got, last) {
+			last, deadline = got, began.Add(2*time.Minute)
 		}
 		if r.crawler.ended() || time.Now().After(deadline) {
 			r.t.Fatalf("the mirror differs from the site: %s\nlog of the notifier:\n%s\nlog of the crawler:\n%s", diff, r.notifier.said(), r.crawler.said())
