@@ -110,9 +110,13 @@ func (d *Dates) LeftOut() {
 	d.age()
 }
 
-// age halves the weight of old visits.
+// age halves the weight of old visits. Those at which nothing happened do not age the others: of pages that are visited far more often than
+// they change there would be no evidence.
 func (d *Dates) age() {
-	if d.Right+d.Wrong+d.Missed+d.Quiet+d.Absurd <= memory {
+	if d.Quiet > memory {
+		d.Quiet /= 2
+	}
+	if d.Right+d.Wrong+d.Missed+d.Absurd <= memory {
 		return
 	}
 	for _, f := range d.counts() {
