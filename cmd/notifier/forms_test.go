@@ -389,7 +389,7 @@ func TestInvalidFormOptions(t *testing.T) {
 		{"--urls DIR/list --archive", 2, "--archive reads files"},
 		{"--urls DIR/list --versions 1MB", 2, "--fetch"},
 		{"--urls DIR/list --fetch --pages", 2, "--versions"},
-		{"--docroot ROOT --log nats://127.0.0.1:1 --preset high --archive", 2, "--archive does not work with --log"},
+		{"--docroot ROOT --log nats://127.0.0.1:1 --archive", 2, "--archive with --log needs --pages"},
 		{"--door --log nats://127.0.0.1:1 --serve-pages", 2, "--serve-pages needs --pages"},
 		{"--docroot ROOT --state DIR/docroot/state --preset high", 2, "inside the docroot"},
 	} {

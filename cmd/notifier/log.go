@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/content"
 )
 
@@ -143,13 +144,16 @@ type told struct {
 	earlier *jetlog.Contents // for differences; nil if there are none
 }
 
-// share makes pages, which may be nil, those of all doors, by the evidence of what is public. What a task or a scan withdraws is gone from
-// NATS when that is answered. Of earlier versions so many bytes are kept.
-func (w *told) share(pages content.Pages, earlier int64, k *evidence.Keeper, tasks map[string]func(context.Context, url.Values) (any, error)) {
+// share makes pages and archives, which may be nil, those of all doors, by the evidence of what is public. What a task or a scan withdraws
+// is gone from NATS when that is answered. Of earlier versions so many bytes are kept.
+func (w *told) share(pages content.Pages, made *archive.Maker, earlier int64, k *evidence.Keeper, tasks map[string]func(context.Context, url.Values) (any, error)) {
 	w.sharer = &jetlog.Sharer{Stream: w.stream, Journal: w.log.Journal, Pages: pages, Earlier: earlier, Logger: w.log.Logger}
 	if pages != nil {
 		w.sharer.Until, w.sharer.Closed, w.sharer.Every = k.Until, k.Closed, k.For/8
 		k.Changed(w.sharer.Changed)
+	}
+	if made != nil {
+		w.sharer.Archives, made.Told = made, w.log.Told
 	}
 	purge := tasks["purge"]
 	tasks["purge"] = func(ctx context.Context, q url.Values) (any, error) {

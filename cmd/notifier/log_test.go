@@ -61,9 +61,9 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	t.Cleanup(outside.Close)
 	broker := natstest.Start(t, 1)[0]
 	nats := broker.ClientURL()
-	g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "2000", "--ask-via", outside.URL, "--grace", "10ms", "--write-every", "10ms")
+	g.run("--log", nats, "--listen", listen, "--docroot", g.root, "--state", g.state, "--no-self-check", "--ask-rate", "2000", "--ask-via", outside.URL, "--grace", "10ms", "--write-every", "10ms", "--archive")
 	door := &guarded{T: t, base: g.base, doors: "http://" + elsewhere + "/"}
-	g.run("--log", nats, "--listen", elsewhere, "--door", "--state", filepath.Join(dir, "door"))
+	g.run("--log", nats, "--listen", elsewhere, "--door", "--state", filepath.Join(dir, "door"), "--archive")
 	for _, d := range []*guarded{g, door} {
 		until(t, func() bool { code, _ := get(d.doors + "robots.rdf"); return code == http.StatusOK })
 	}
@@ -78,6 +78,16 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	}
 	until(t, func() bool { return has("Anybody may read this.") && has("One of many.") })
 	until(t, func() bool { return batch(door) == batch(g) })
+	archived := func(text string) bool { // an archive may be gone at the next request, since another one is due
+		code, said := get(door.doors + "parley/site.wacz")
+		if code != http.StatusOK {
+			return false
+		}
+		said = unzipped(t, said)
+		seen.Store(said, true)
+		return strings.Contains(said, text)
+	}
+	until(t, func() bool { return archived("Anybody may read this.") })
 
 	begin := g.cursor()
 	g.write("open/a.html", "<p>Edited just now.")
@@ -89,12 +99,12 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	begin = g.cursor()
 	g.closed.Store(true)
 	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/recheck", new(any)))
-	until(t, func() bool { return !has("Edited just now.") && !has("One of many.") })
+	until(t, func() bool { return !has("Edited just now.") && !has("One of many.") && !archived("") })
 	if g.cursor() != begin {
 		t.Error("a person must decide, and yet something is told")
 	}
 	g.closed.Store(false)
-	until(t, func() bool { return has("Edited just now.") && has("One of many.") })
+	until(t, func() bool { return has("Edited just now.") && has("One of many.") && archived("Edited just now.") })
 
 	deleted := func() int {
 		for _, s := range must.Get(broker.Jsz(&natsserver.JSzOptions{Streams: true})).AccountDetails[0].Streams {
@@ -111,6 +121,9 @@ func TestDoorElsewhereObeysTheWebServer(t *testing.T) {
 	must.OK(t, server.Ask(t.Context(), g.state, "POST", "/look", new(any)))
 	if said := batch(door); strings.Contains(said, "Edited just now.") || !strings.Contains(said, "One of many.") {
 		t.Errorf("the scan that found a new rule is over, and the door delivers\n%s", said)
+	}
+	if archived("Edited just now.") {
+		t.Error("the scan that found a new rule is over, and the door has an archive with the page")
 	}
 	if n := deleted(); n != 1 {
 		t.Errorf("of the page's changes %d are deleted, want the one before its deletion", n)

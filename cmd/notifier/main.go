@@ -259,7 +259,7 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 	}
 	rules, tasks := siteflags.RulesOf(site), f.Tasks(n)
 	if w != nil {
-		w.share(n.Content.Pages, d.log.on.Versions, f.Evidence, tasks)
+		w.share(n.Content.Pages, f.Archive, d.log.on.Versions, f.Evidence, tasks)
 		if d.log.on.Versions > 0 && f.Versions != nil { // of those that an earlier writer had on its disk
 			w.earlier = jetlog.NewContents(w.log, env.Log)
 			f.Versions.Earlier = w.earlier.Earlier

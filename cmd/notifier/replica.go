@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/internal/site/forms"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
+	"github.com/parleyweb/parley/server/archive"
 	"github.com/parleyweb/parley/server/cel"
 	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/doors"
@@ -340,6 +341,15 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 			return e.Item, ok, err
 		}
 	}
+	var copied *archive.Maker
+	if d.log.on.Archive {
+		copied = &archive.Maker{Dir: d.site.State + ".archive", Base: d.site.Base, Journal: r.log.Journal, Named: r.contents.Named,
+			Share: d.log.on.Share, MaxAge: d.site.Hurry, Logger: r.logger}
+		if err := copied.Open(); err != nil {
+			return err
+		}
+		n.Content.Archive, n.Content.SiteShare = copied, d.log.on.Share
+	}
 	listener, adminListener, err := d.listeners()
 	if err != nil {
 		return err
@@ -359,13 +369,22 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 		own("contents", func() error { return r.contents.Follow(ctx) })
 		own("versions", func() error { return store.Run(ctx) })
 	}
+	if copied != nil {
+		own("archive", func() error { return copied.Run(ctx) })
+		own("copies of the archive", func() error { return r.contents.FollowArchives(ctx, copied.Add) })
+	}
 	own("manifest", func() error { return r.keepManifest(ctx) })
 	own("socket", func() error {
 		h := &server.Holder{State: d.site.State, Publisher: r.publisher, Log: r.logger,
 			Answers: map[string]func(context.Context) (any, error){
 				"log": func(ctx context.Context) (any, error) { return r.health(ctx), nil },
 				"forms": func(context.Context) (any, error) {
-					return forms.Status{On: d.log.on.String(), Forms: n.Stats().Forms}, nil
+					s := forms.Status{On: d.log.on.String(), Forms: n.Stats().Forms}
+					if copied != nil {
+						a := copied.Stats()
+						s.Archive = &a
+					}
+					return s, nil
 				},
 				"tellers": func(context.Context) (any, error) { return tellersStatus{}, nil },
 				"does":    func(context.Context) (any, error) { return []string{}, nil },

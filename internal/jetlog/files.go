@@ -22,11 +22,12 @@ import (
 // by one goroutine at a time.
 type Files struct {
 	stream *Stream
+	bucket string
 	store  jetstream.ObjectStore
 }
 
 // Files returns the files of the stream's site.
-func (s *Stream) Files() *Files { return &Files{stream: s} }
+func (s *Stream) Files() *Files { return &Files{stream: s, bucket: s.name + "-files"} }
 
 // Names of objects: of the manifest itself, and of what only the next writer reads.
 const (
@@ -61,13 +62,12 @@ func (f *Files) open(ctx context.Context) (err error) {
 	if f.store != nil {
 		return nil
 	}
-	bucket := f.stream.name + "-files"
-	if f.store, err = f.stream.js.ObjectStore(ctx, bucket); errors.Is(err, jetstream.ErrBucketNotFound) && !f.stream.options.Reader {
-		f.store, err = f.stream.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: bucket, Replicas: f.stream.replicas(), Storage: jetstream.FileStorage})
+	if f.store, err = f.stream.js.ObjectStore(ctx, f.bucket); errors.Is(err, jetstream.ErrBucketNotFound) && !f.stream.options.Reader {
+		f.store, err = f.stream.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: f.bucket, Replicas: f.stream.replicas(), Storage: jetstream.FileStorage})
 	}
 	if err != nil {
 		f.store = nil
-		return fmt.Errorf("open bucket %s: %w", bucket, err)
+		return fmt.Errorf("open bucket %s: %w", f.bucket, err)
 	}
 	return nil
 }
@@ -257,6 +257,23 @@ func (f *Files) Sweep(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
+}
+
+// read writes an object to w.
+func (f *Files) read(ctx context.Context, name string, w io.Writer) error {
+	if err := f.open(ctx); err != nil {
+		return err
+	}
+	ctx, file := move(ctx)
+	defer file.end()
+	o, err := f.store.Get(ctx, name)
+	if err != nil {
+		return f.stream.fail("fetch "+name+" of", err)
+	}
+	defer o.Close()
+	file.Reader = o
+	_, err = io.Copy(w, file) // it checks the digest at the end
+	return err
 }
 
 // get writes an object to a file, whole, and returns its version.

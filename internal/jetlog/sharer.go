@@ -23,7 +23,7 @@ type Sharer struct {
 	Stream  *Stream
 	Journal *journal.Journal // of the site, which is written here
 
-	// Pages delivers only bytes that anybody may have. Nil: no contents are shared any more, and the next four fields are not used.
+	// Pages delivers only bytes that anybody may have. Nil: no contents are shared any more, and the next five fields are not used.
 	Pages content.Pages
 
 	// Until returns until when anybody may have the bytes of a page, the zero time if nobody may, and false if nothing is known
@@ -33,13 +33,20 @@ type Sharer struct {
 	// Earlier is how many bytes of earlier versions of the pages are kept in the stream, for differences. They go with their page.
 	Earlier int64
 
+	Archives Archives // of the whole site; nil if none are made
+
 	Closed func() bool   // no bytes may be delivered, of no page
 	Every  time.Duration // all pages are compared with the stream so often
 	Logger *slog.Logger
 
 	requests shareRequests
+	archives archiveSharer
 
-	// The following are used by Run only.
+	run sharerRun
+}
+
+// A sharerRun is what only Run uses of a Sharer.
+type sharerRun struct {
 	out    *pageWriter
 	walked time.Time
 	held   map[string]bool // pages whose files are missing
@@ -70,6 +77,15 @@ func (r *shareRequests) add(page string, purge bool) (gone chan struct{}) {
 		r.wake()
 	}
 	return gone
+}
+
+// again wakes who waits for requests.
+func (r *shareRequests) again() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wake != nil {
+		r.wake()
+	}
 }
 
 // take returns the pages that have changed, once.
@@ -137,10 +153,10 @@ const purgePatience = 20 * time.Second
 
 // Run stores what is public, as it changes, until ctx ends, or another writer goes on (ErrFenced).
 func (s *Sharer) Run(ctx context.Context) error {
-	return persist(ctx, s.Logger, "the contents of pages cannot be stored in NATS", s.run)
+	return persist(ctx, s.Logger, "the contents of pages cannot be stored in NATS", s.share)
 }
 
-func (s *Sharer) run(ctx context.Context) error {
+func (s *Sharer) share(ctx context.Context) error {
 	b := s.Stream.book()
 	b.stream.options.Reader = s.Pages == nil
 	if _, err := b.stream.open(ctx); s.Pages == nil && errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -154,24 +170,26 @@ func (s *Sharer) run(ctx context.Context) error {
 	defer following.Wait()
 	defer cancel(nil)
 	following.Go(func() { cancel(b.follow(ctx)) })
+	s.archives.open(s.Stream, s.Archives, s.Logger)
+	following.Go(func() { s.archives.run(ctx, s.requests.again) })
 	err := s.Journal.Wait(ctx, protocol.Cursor{}) // until the site was scanned
 	if err == nil {
 		err = b.ask(ctx)
 	}
 	b.mu.Lock()
-	s.out, s.held, s.walked = &pageWriter{book: b, fence: b.fence, told: b.at, pages: map[pageID]shown{}, most: s.Earlier, withdrew: time.Now()}, map[string]bool{}, time.Time{}
+	s.run.out, s.run.held, s.run.walked = &pageWriter{book: b, fence: b.fence, told: b.at, pages: map[pageID]shown{}, most: s.Earlier, withdrew: time.Now()}, map[string]bool{}, time.Time{}
 	for _, is := range b.pages {
-		s.out.old += is.earlier()
+		s.run.out.old += is.earlier()
 	}
 	b.mu.Unlock()
 	if err == nil {
-		err = s.out.trim(ctx)
+		err = s.run.out.trim(ctx)
 	}
 	for err == nil {
 		var more bool
 		if more, err = s.step(ctx); err == nil && !more {
 			late, cancel := context.WithTimeout(ctx, time.Second) // the files of pages may vanish without a change
-			s.requests.wait(late, func(ctx context.Context) error { return s.Journal.Wait(ctx, s.out.told.Cursor) })
+			s.requests.wait(late, func(ctx context.Context) error { return s.Journal.Wait(ctx, s.run.out.told.Cursor) })
 			cancel()
 		}
 	}
@@ -180,20 +198,23 @@ func (s *Sharer) run(ctx context.Context) error {
 
 // step stores some of what has changed, and reports whether there is more.
 func (s *Sharer) step(ctx context.Context) (more bool, err error) {
-	pages, at := s.requests.take(), s.out.told
-	if at.Closed = s.Pages == nil || s.Closed(); at.Closed != s.out.told.Closed {
-		err = s.out.flush(ctx, at)
+	pages, at := s.requests.take(), s.run.out.told
+	if at.Closed = s.Pages == nil || s.Closed(); at.Closed != s.run.out.told.Closed {
+		err = s.run.out.flush(ctx, at)
 	}
 	if err == nil {
 		err = s.obey(ctx)
 	}
+	if err == nil {
+		err = s.archives.name(ctx, s.run.out, false)
+	}
 	if at.Closed || err != nil {
-		s.walked = time.Time{}
+		s.run.walked = time.Time{}
 		return false, errors.Join(err, ctx.Err())
 	}
 	changes, err := s.Journal.Read(ctx, at.Cursor, protocol.MaxBatch)
 	anew := at.Cursor.IsZero() || errors.Is(err, protocol.ErrTooOld) || errors.Is(err, protocol.ErrEpoch)
-	if anew || time.Since(s.walked) > s.Every {
+	if anew || time.Since(s.run.walked) > s.Every {
 		at.Cursor, changes = s.Journal.Head(), nil
 		err = s.walk(ctx)
 	}
@@ -214,8 +235,8 @@ func (s *Sharer) step(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	if len(s.out.batch) > 0 || at.Cursor != s.out.told.Cursor {
-		err = s.out.flush(ctx, at)
+	if len(s.run.out.batch) > 0 || at.Cursor != s.run.out.told.Cursor {
+		err = s.run.out.flush(ctx, at)
 	}
 	return len(changes) > 0, errors.Join(err, ctx.Err())
 }
@@ -226,17 +247,20 @@ func (s *Sharer) obey(ctx context.Context) error {
 	if len(purges) == 0 {
 		return nil
 	}
-	err := s.out.flush(ctx, s.out.told) // then the book has what is in the batch
+	err := s.run.out.flush(ctx, s.run.out.told) // then the book has what is in the batch
 	for page := range purges {
-		err = errors.Join(err, s.out.withdraw(ctx, idOf(page)))
+		err = errors.Join(err, s.run.out.withdraw(ctx, idOf(page)))
 	}
-	if err == nil && s.out.told.Cursor == s.Journal.Head() {
-		err = s.out.flush(ctx, s.out.told)
+	if err == nil && s.run.out.told.Cursor == s.Journal.Head() {
+		err = s.run.out.flush(ctx, s.run.out.told)
 	} else if err == nil {
 		err = s.sweep(ctx)
 	}
 	if err == nil {
-		s.requests.done(purges, s.out.withdrew)
+		err = s.archives.name(ctx, s.run.out, true)
+	}
+	if err == nil {
+		s.requests.done(purges, s.run.out.withdrew)
 	}
 	return err
 }
@@ -253,16 +277,16 @@ func (s *Sharer) missing(pages map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		if held[e.Item.URL] = true; !s.held[e.Item.URL] {
+		if held[e.Item.URL] = true; !s.run.held[e.Item.URL] {
 			pages[e.Item.URL] = true
 		}
 	}
-	for page := range s.held {
+	for page := range s.run.held {
 		if !held[page] {
 			pages[page] = true
 		}
 	}
-	s.held = held
+	s.run.held = held
 	return nil
 }
 
@@ -271,18 +295,18 @@ func (s *Sharer) sweep(ctx context.Context) error {
 	here := map[pageID]bool{}
 	err := s.each(func(page string) error { here[idOf(page)] = true; return ctx.Err() })
 	var left []pageID
-	s.out.book.mu.Lock()
-	for id := range s.out.book.pages {
+	s.run.out.book.mu.Lock()
+	for id := range s.run.out.book.pages {
 		if !here[id] {
 			left = append(left, id)
 		}
 	}
-	s.out.book.mu.Unlock()
+	s.run.out.book.mu.Unlock()
 	for i := 0; i < len(left) && err == nil; i++ {
-		err = s.out.withdraw(ctx, left[i])
+		err = s.run.out.withdraw(ctx, left[i])
 	}
 	if err == nil {
-		err = s.out.flush(ctx, s.out.told)
+		err = s.run.out.flush(ctx, s.run.out.told)
 	}
 	return err
 }
@@ -293,7 +317,7 @@ func (s *Sharer) walk(ctx context.Context) error {
 	if err == nil {
 		err = s.each(func(page string) error { return s.judge(ctx, page) })
 	}
-	s.walked = time.Now()
+	s.run.walked = time.Now()
 	return err
 }
 
@@ -336,14 +360,14 @@ func (s *Sharer) judge(ctx context.Context, url string) error {
 		return err
 	}
 	id := idOf(url)
-	is := s.out.page(id)
+	is := s.run.out.page(id)
 	e, ok, err := s.Journal.Get(url)
 	if err != nil {
 		return err
 	}
 	item := &e.Item
 	if !ok || !e.Held.IsZero() || item.Digest.IsZero() {
-		return s.out.withdraw(ctx, id)
+		return s.run.out.withdraw(ctx, id)
 	}
 	now := time.Now()
 	if is.Digest == item.Digest {
@@ -353,9 +377,9 @@ func (s *Sharer) judge(ctx context.Context, url string) error {
 			return nil
 		case until.After(now):
 			is.Until = until
-			return s.out.show(ctx, id, is)
+			return s.run.out.show(ctx, id, is)
 		}
-		return s.out.withdraw(ctx, id)
+		return s.run.out.withdraw(ctx, id)
 	}
 	page, err := s.Pages.Page(ctx, item, mostPage) // it may wait for the web server
 	until, known := s.Until(url, item.Digest)
@@ -365,17 +389,17 @@ func (s *Sharer) judge(ctx context.Context, url string) error {
 	case err != nil && !errors.Is(err, content.ErrNoVersion):
 		return err
 	case (err != nil || !until.After(now)) && !known:
-		return s.out.hide(ctx, id)
+		return s.run.out.hide(ctx, id)
 	case err != nil, !until.After(now):
-		return s.out.withdraw(ctx, id)
+		return s.run.out.withdraw(ctx, id)
 	}
 	v := version{Digest: item.Digest, Length: int64(len(page))}
-	err = s.out.store(ctx, id, &v, page)
+	err = s.run.out.store(ctx, id, &v, page)
 	if err == nil {
-		err = s.out.show(ctx, id, shown{version: v, Until: until, Old: s.out.earlier(&is, v.Digest)})
+		err = s.run.out.show(ctx, id, shown{version: v, Until: until, Old: s.run.out.earlier(&is, v.Digest)})
 	}
 	if err == nil {
-		err = s.out.trim(ctx)
+		err = s.run.out.trim(ctx)
 	}
 	return err
 }

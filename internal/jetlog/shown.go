@@ -22,6 +22,7 @@ import (
 //
 //	NAME-pages.shown.ID          until when anybody may have which bytes of a page, and which earlier ones are there; empty if nobody may
 //	NAME-pages.body.ID.DIGEST.N  part N of the bytes of that page that have a digest
+//	NAME-pages.archives          which archives of the whole site anybody may have, and until when
 //	NAME-pages.at                up to which change of the log all of this is complete
 //	NAME-pages.ask.DOOR          a word of a door, which has everything before it once it reads the word
 //
@@ -97,6 +98,7 @@ type book struct {
 
 	watched // guards the fields below
 	pages   map[pageID]shown
+	named   []named // archives, the newest first
 	at      mark
 	fence   uint64 // the message of at: the book has all up to there
 	word    string // the last word of this copy that has come back
@@ -111,12 +113,12 @@ func (b *book) follow(ctx context.Context) error {
 		return b.stream.fail("open", err)
 	}
 	name := b.stream.name
-	came, end, err := b.stream.consume(ctx, &jetstream.ConsumerConfig{FilterSubjects: []string{name + ".shown.*", name + ".at", name + ".ask.*"}})
+	came, end, err := b.stream.consume(ctx, &jetstream.ConsumerConfig{FilterSubjects: []string{name + ".shown.*", name + ".archives", name + ".at", name + ".ask.*"}})
 	if err != nil {
 		return err
 	}
 	defer end()
-	b.change(func() { b.pages, b.at, b.fence, b.stuck = map[pageID]shown{}, mark{}, 0, false })
+	b.change(func() { b.pages, b.named, b.at, b.fence, b.stuck = map[pageID]shown{}, nil, mark{}, 0, false })
 	for {
 		late := time.NewTimer(5 * silence)
 		select {
@@ -147,6 +149,11 @@ func (b *book) read(m jetstream.Msg) error {
 		b.change(func() { b.word, b.stuck = string(m.Data()), false })
 	case kind == "ask":
 	case meta.Sequence.Stream <= b.last():
+	case kind == "archives":
+		var list []named
+		if list, err = parseNamed(m.Data()); err == nil {
+			b.change(func() { b.named = list })
+		}
 	case kind == "at":
 		var at mark
 		if err = json.Unmarshal(m.Data(), &at); err == nil {

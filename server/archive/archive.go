@@ -65,8 +65,9 @@ type file struct {
 	gone time.Time       // when the first page of it was deleted; zero if none was
 	old  time.Time       // when the first page of it was deleted or changed; zero if none was
 
-	bodies int // pages whose bytes are in it, without empty ones; -1 if not counted yet
-	left   int // pages that ask for no copy, as far as is known
+	bodies int       // pages whose bytes are in it, without empty ones; -1 if not counted yet
+	until  time.Time // of Maker.Given, when it was checked: the first of all pages; zero if nothing says
+	left   int       // pages that ask for no copy, as far as is known
 
 	checked time.Time     // the last check that all of it is public
 	took    time.Duration // the duration of that check
@@ -106,8 +107,8 @@ func openFile(path string) (*file, bool) {
 
 // within reports whether may is true for every URL in the archive, and given, if
 // not nil, for every URL whose bytes are in it. It opens the archive if content is
-// nil. If given is not nil, it sets bodies.
-func (f *file) within(content io.ReaderAt, may, given func(url string) bool) (bool, error) {
+// nil. If given is not nil, it sets bodies and until.
+func (f *file) within(content io.ReaderAt, may func(url string) bool, given func(url string) time.Time) (bool, error) {
 	if content == nil {
 		file, err := os.Open(f.path)
 		if err != nil {
@@ -127,7 +128,7 @@ func (f *file) within(content io.ReaderAt, may, given func(url string) bool) (bo
 	defer in.Close()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16*protocol.MaxURL)
-	n, bodies := -1, 0
+	n, bodies, first := -1, 0, time.Time{}
 	for ; lines.Scan(); n++ {
 		if n < 0 {
 			continue // the header line
@@ -136,11 +137,22 @@ func (f *file) within(content io.ReaderAt, may, given func(url string) bool) (bo
 		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
 			return false, err
 		}
-		if !may(p.URL) || given != nil && p.Size > 0 && !given(p.URL) {
+		if !may(p.URL) {
 			return false, nil
 		}
-		if p.Size > 0 {
-			bodies++
+		if p.Size == 0 {
+			continue
+		}
+		bodies++
+		if given == nil {
+			continue
+		}
+		until := given(p.URL)
+		if until.IsZero() {
+			return false, nil
+		}
+		if first.IsZero() || until.Before(first) {
+			first = until
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -150,7 +162,7 @@ func (f *file) within(content io.ReaderAt, may, given func(url string) bool) (bo
 		return false, io.ErrUnexpectedEOF
 	}
 	if given != nil {
-		f.bodies = bodies
+		f.bodies, f.until = bodies, first
 	}
 	return true, nil
 }

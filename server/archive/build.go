@@ -72,6 +72,11 @@ func (m *Maker) make(ctx context.Context) (_ *file, err error) {
 	if err := b.pack(ctx); err != nil {
 		return nil, err
 	}
+	if m.Told != nil {
+		if err := m.Told(ctx, b.head); err != nil {
+			return nil, err
+		}
+	}
 	return b.zip(ctx)
 }
 

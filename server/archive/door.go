@@ -31,6 +31,9 @@ func (m *Maker) IsDueSoon() bool {
 	if s.isBusy() || k.unsound() {
 		return true
 	}
+	if m.Pages == nil {
+		return false
+	}
 	// It is worth waiting for an archive that is due soon: else the reader would get
 	// changes and fetch the pages one by one.
 	good := k.good()
@@ -123,12 +126,13 @@ type guarded struct {
 
 func (g guarded) Write(b []byte) (int, error) {
 	g.m.mu.Lock()
-	if !g.m.stock.check(g.f, g.in) {
+	named, err := g.m.stock.named(g.f.Archived)
+	if err == nil && !named || !g.m.stock.check(g.f, g.in) {
 		g.f.void = true
 	}
 	void := g.f.void
 	g.m.mu.Unlock()
-	if void {
+	if void || err != nil {
 		panic(http.ErrAbortHandler) // the client must notice that it is incomplete
 	}
 	return g.ResponseWriter.Write(b)

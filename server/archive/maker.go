@@ -27,22 +27,34 @@ import (
 // that are still downloading it. While an archive is made, Dir also holds its data,
 // twice.
 //
-// Do not change fields after a method has been called. The methods may be called by
-// many goroutines at once.
+// Do not change fields after a method other than Open has been called. The methods may be
+// called by many goroutines at once.
 type Maker struct {
 	Dir     string // the directory of the archives alone, created if it does not exist
 	Base    string // the site's base URL
 	Title   string // for people; empty means Base
 	Journal *server.Journal
-	Pages   content.Pages
+
+	// Pages has the bytes of the pages. Nil: no archives are made here, and those of another
+	// Maker are served: see Add.
+	Pages content.Pages
 
 	// Public reports whether a URL is public now; nil means that all are. An
 	// archive with one that is not is deleted.
 	Public func(url string) bool
 
-	// Given reports whether the bytes of a page in an archive may still be sent to
-	// anybody. Nil: they may. An archive with the bytes of another page is deleted.
-	Given func(url string) bool
+	// Given returns until when the bytes of a page in an archive may be sent to anybody, the
+	// zero time if they may not any more. Nil: they may. An archive with the bytes of a page
+	// that may not be sent is deleted.
+	Given func(url string) (until time.Time)
+
+	// Told, if not nil, blocks until readers elsewhere are told what the journal has up to a
+	// cursor, or fails: an archive is made of no more than that.
+	Told func(context.Context, protocol.Cursor) error
+
+	// Named, if not nil, reports whether the maker of an archive says that it may be served
+	// now: if not, it is deleted. While that is not known, which an error says, none is served.
+	Named func(content.Archived) (bool, error)
 
 	// Settle, if not nil, blocks until it is known which bytes may be sent to
 	// anybody, or ctx ends: no archive is made before. Givable, if not nil, returns the
@@ -97,10 +109,13 @@ func (m *Maker) init() {
 		now := func() time.Time { return clock.Now(m.Now) }
 		m.schedule = schedule{every: cmp.Or(max(m.Every, 0), 10*time.Minute), now: now, ask: make(chan struct{}, 1)}
 		k := &m.stock
-		*k = stock{journal: m.Journal, public: m.Public, given: m.Given, maxAge: cmp.Or(max(m.MaxAge, 0), time.Hour),
+		*k = stock{journal: m.Journal, public: m.Public, given: m.Given, named: m.Named, maxAge: cmp.Or(max(m.MaxAge, 0), time.Hour),
 			share: cmp.Or(max(m.Share, 0), 0.5), now: now, log: cmp.Or(m.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{})}
 		if k.public == nil {
 			k.public = func(string) bool { return true }
+		}
+		if k.named == nil {
+			k.named = func(content.Archived) (bool, error) { return true, nil }
 		}
 		if m.failed = os.MkdirAll(m.Dir, 0o700); m.failed != nil {
 			return
@@ -278,7 +293,7 @@ func (m *Maker) latest() *file {
 func (m *Maker) due(f *file) bool {
 	s, k := &m.schedule, &m.stock
 	switch {
-	case m.Journal.Head().IsZero() || m.failed != nil || f == nil && k.unsound() || s.rest() > 0:
+	case m.Pages == nil || m.Journal.Head().IsZero() || m.failed != nil || f == nil && k.unsound() || s.rest() > 0:
 		return false
 	case f == nil || k.isOther(f):
 		return true

@@ -163,7 +163,12 @@ func TestArchiveWaitsForEvidence(t *testing.T) {
 	known, givable := make(chan struct{}), atomic.Int64{}
 	var shut atomic.Bool
 	d := newDepot(t, func(m *archive.Maker) {
-		m.Given = func(url string) bool { return !shut.Load() }
+		m.Given = func(string) (until time.Time) {
+			if !shut.Load() {
+				until = time.Now().Add(time.Hour)
+			}
+			return until
+		}
 		m.Givable = func() int { return int(givable.Load()) }
 		m.Settle = func(ctx context.Context) error {
 			select {

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -13,17 +14,20 @@ import (
 
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/protocol"
+	"github.com/parleyweb/parley/server/content"
 )
 
 // A stock has the archives, and determines which of them may still be served. Maker.mu guards it; the fields of the first
 // group never change.
 type stock struct {
-	journal       protocol.Log
-	public, given func(url string) bool // see Maker; given may be nil
-	maxAge        time.Duration
-	share         float64
-	now           func() time.Time
-	log           *slog.Logger
+	journal protocol.Log
+	public  func(url string) bool
+	given   func(url string) time.Time // nil: see Maker
+	named   func(content.Archived) (bool, error)
+	maxAge  time.Duration
+	share   float64
+	now     func() time.Time
+	log     *slog.Logger
 
 	kept   []*file       // newest first
 	wake   chan struct{} // closed when kept changes
@@ -154,15 +158,21 @@ func (k *stock) changed() {
 }
 
 // good deletes the archives that may not be served any more, and returns the verified
-// ones of the rest.
+// ones of the rest, if they are known to be named.
 func (k *stock) good() []*file {
 	head := k.journal.Head()
 	if head.IsZero() {
 		return nil
 	}
+	var unknown error
 	k.drop(func(f *file) bool {
-		return f.Cursor.Epoch != head.Epoch || f.Cursor.Seq > head.Seq || !k.check(f, nil) || k.isPast(f)
+		named, err := k.named(f.Archived)
+		unknown = cmp.Or(unknown, err)
+		return err == nil && !named || f.Cursor.Epoch != head.Epoch || f.Cursor.Seq > head.Seq || !k.check(f, nil) || k.isPast(f)
 	})
+	if unknown != nil {
+		return nil
+	}
 	return slices.DeleteFunc(slices.Clone(k.kept), isUnsound)
 }
 

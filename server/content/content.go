@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/parleyweb/parley/protocol"
 )
@@ -48,6 +49,12 @@ type Archived struct {
 	Items  int
 	Length int64           // bytes
 	Digest protocol.Digest // of the archive
+}
+
+// A Kept is an archive that may be served now, and until when the bytes in it may be sent to anybody; the zero time if nothing says.
+type Kept struct {
+	Archived
+	Until time.Time
 }
 
 // Archive makes archives of the whole site, for the form protocol.AsSite.

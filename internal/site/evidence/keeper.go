@@ -144,11 +144,14 @@ func (k *Keeper) shown(page string, d protocol.Digest) bool {
 	return known && !until.IsZero()
 }
 
-// Given reports whether bytes of a page that were public once, as those in an archive,
-// may still be sent to anybody, whatever its current bytes are.
-func (k *Keeper) Given(page string) bool {
+// Given returns until when bytes of a page that were public once, as those in an archive,
+// may be sent to anybody, whatever its current bytes are; the zero time if they may not.
+func (k *Keeper) Given(page string) (until time.Time) {
 	until, known := k.until(page, func(r *record) time.Time { return r.ShownAt })
-	return known && !until.IsZero()
+	if !known {
+		return time.Time{}
+	}
+	return until
 }
 
 // Changed says, before Run, what to call with each page whose evidence may have changed.
