@@ -215,7 +215,10 @@ func (a *archiveSharer) name(ctx context.Context, out *pageWriter, now bool) err
 		return nil // those of the run before stand
 	}
 	if slices.EqualFunc(is, want, func(is, want named) bool { return is.archived() == want.archived() && isNear(is.Until, want.Until) }) {
-		return nil
+		if !now || a.from == nil {
+			return nil
+		}
+		return a.sweep(ctx, want) // a writer that was replaced may have left others
 	}
 	text, err := json.Marshal(want)
 	if err != nil {
