@@ -32,9 +32,9 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_690,
-	"exported names":      2_463,
+	"exported names":      2_464,
 	"public names":        535,
-	"tokens":              921_400,
+	"tokens":              921_700,
 	"direct dependencies": 22,
 	"lines of a file":     645,
 }

@@ -48,6 +48,17 @@ func (b *Bucket) Spend(cost float64) {
 	b.Balance = b.balance() - finite(cost)
 }
 
+// Pool makes the bucket one of several that hold a common budget: its Savings a share of those of all, and its balance, within half a day or so,
+// a share of that of all. Days have passed since it was pooled last. Each crawler does so by itself, by what the others have told.
+func (b *Bucket) Pool(others *Bucket, days float64) {
+	burst := b.burst()
+	share := burst / (burst + others.Burst)
+	b.Savings = share * (finite(b.Savings) + others.Savings)
+	b.Balance += (share*(b.balance()+others.Balance) - b.balance()) * -math.Expm1(-bounded(days, oldest)/poolDays)
+}
+
+const poolDays = .5
+
 // Wait returns the days until cost may be spent: 0 if now, +Inf if nothing comes in. A cost above Burst may
 // be spent when the bucket is full.
 func (b *Bucket) Wait(cost float64) float64 {

@@ -82,6 +82,44 @@ func TestBucketSaves(t *testing.T) {
 	}
 }
 
+// Crawlers that pool their buckets hourly, one after the other, have the same price soon, whoever has saved what is there, and together, but for 3 % of what is moved, as much as before.
+func TestBucketsArePooled(t *testing.T) {
+	buckets := []*fresh.Bucket{{Burst: 300, Savings: 10_000, Balance: 5_000}, {Burst: 600, Balance: -500}, {Burst: 100, Balance: 50}}
+	told := make([]fresh.Demand, len(buckets))
+	tell := func(i int) {
+		told[i].Left = *buckets[i]
+		if told[i].Left.Savings = 0; i == 0 {
+			told[i].Left.Savings = 10_000
+		}
+	}
+	for i := range buckets {
+		tell(i)
+	}
+	for range 3 * 24 {
+		for i, b := range buckets {
+			var others fresh.Demand
+			for k := range told {
+				if k != i {
+					others.Add(&told[k])
+				}
+			}
+			tell(i)
+			b.Savings = told[i].Left.Savings
+			b.Pool(&others.Left, 1./24)
+		}
+	}
+	sum := 0.
+	for i, b := range buckets {
+		sum += b.Balance
+		if !about(b.Savings/b.Burst, 10, 1e-9) || !about(b.Balance/b.Burst, 4.55, .03) {
+			t.Errorf("bucket %d: %+v", i, *b)
+		}
+	}
+	if !about(sum, 4_550, .03) {
+		t.Errorf("together they have %v", sum)
+	}
+}
+
 func TestBucketTakesAnyInput(t *testing.T) {
 	rng := rand.New(rand.NewPCG(57, 58))
 	any := func() float64 { return hostile[rng.IntN(len(hostile))] }
@@ -96,6 +134,9 @@ func TestBucketTakesAnyInput(t *testing.T) {
 			if w := b.Wait(any()); !(w >= 0) {
 				t.Fatalf("%+v: waits %v", b, w)
 			}
+			var others fresh.Demand
+			others.Add(&fresh.Demand{Left: fresh.Bucket{Burst: any(), Savings: any(), Balance: any()}})
+			b.Pool(&others.Left, any())
 		}
 	}
 }

@@ -1,10 +1,13 @@
 package fresh
 
+import "math"
+
 // A Demand is what a crawler would spend in a day at each price, for others that have a budget in common with it.
 type Demand struct {
 	Budget float64         `json:"budget"` // that it brings, in a day
 	Base   float64         `json:"base"`   // spent at any price
 	Bins   [prices]float32 `json:"bins"`   // spent besides, at the lowest price first
+	Left   Bucket          `json:"left"`   // unspent; without Rate
 }
 
 // A Market is where crawlers that have a budget in common tell each other what they would spend. It is safe for concurrent use.
@@ -22,11 +25,16 @@ func (d *Demand) Add(other *Demand) {
 		}
 		sum += float64(x)
 	}
-	if !(other.Budget >= 0 && other.Base >= 0 && other.Budget+sum < 1e15) {
+	const most = 1e15
+	left := &other.Left
+	if !(other.Budget >= 0 && other.Base >= 0 && other.Budget+sum < most && left.Burst >= 0 && left.Savings >= 0 && left.Burst+left.Savings+math.Abs(left.Balance) < most) {
 		return
 	}
 	d.Budget += other.Budget
 	d.Base += other.Base
+	d.Left.Burst += left.Burst
+	d.Left.Savings += left.Savings
+	d.Left.Balance += left.Balance
 	for i, x := range other.Bins {
 		d.Bins[i] += x
 	}

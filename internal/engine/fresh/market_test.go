@@ -100,7 +100,7 @@ func TestOnePriceOfManyPlanners(t *testing.T) {
 // Whatever a demand says, the sum stays one that can be planned with.
 func TestDemandOfStrangers(t *testing.T) {
 	sum := new(fresh.Demand)
-	for _, text := range []string{`{"budget":-1}`, `{"budget":1,"base":-2}`, `{"budget":1,"bins":[-1]}`, `{"budget":1e300}`, `{"budget":1,"bins":[3e38,3e38]}`} {
+	for _, text := range []string{`{"budget":-1}`, `{"budget":1,"base":-2}`, `{"budget":1,"bins":[-1]}`, `{"budget":1e300}`, `{"left":{"Burst":-1}}`, `{"left":{"Balance":-1e300}}`, `{"budget":1,"bins":[3e38,3e38]}`} {
 		d := new(fresh.Demand)
 		must.OK(t, json.Unmarshal([]byte(text), d))
 		sum.Add(d)

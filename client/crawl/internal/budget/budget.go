@@ -173,11 +173,18 @@ func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, right flo
 	b.bucket.Savings = plan.Savings
 	day = b.perDay(stored) * b.besides()
 	fill(&b.beside, day, max(day, leastTold), 1) // for sites that begin to publish their changes
+	since := began.Sub(cmp.Or(b.last.Planned, began))
 	b.plan, b.last = plan, Figures{Planned: began, Fresh: right, Unknown: unknown}
 	b.trim(time.Now())
-	if b.set.Market != nil {
-		b.set.Market.Bid(plan.Demand)
+	if b.set.Market == nil {
+		return
 	}
+	others := b.set.Market.Others().Left
+	plan.Demand.Left = b.bucket
+	plan.Demand.Left.Rate = 0
+	b.set.Market.Bid(plan.Demand)
+	b.bucket.Pool(&others, since.Hours()/24)
+	b.adjust()
 }
 
 // Keep stores the price and what is left for the next run, once there is a plan.
