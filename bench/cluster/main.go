@@ -1,0 +1,273 @@
+//go:build linux
+
+// Cluster measures what a crawl costs that several crawlers share over NATS, beside one crawler alone.
+//
+//	go run ./bench/cluster [--hosts 60] [--pages 80] [--nodes 3] [--partitions 12] [--rounds 3]
+//
+// The hosts, of this machine, have as many pages each, whose links lead to each other and to other hosts. In each round one crawler fetches all pages,
+// then the nodes do, without and with events in NATS. The nodes and one process with three NATS servers, which sync every write, run until all
+// pages are there, and 15 s more, and hand over their partitions. Printed are the medians of the processor time, in ms a page, and of its ratios.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parleyweb/parley/bench/internal/goal"
+	"github.com/parleyweb/parley/bench/internal/program"
+	"github.com/parleyweb/parley/internal/natstest"
+	"github.com/parleyweb/parley/internal/pause"
+)
+
+func main() {
+	program.Main("cluster", func(ctx context.Context, args []string, out io.Writer) error {
+		if len(args) == 2 && args[0] == "nats" {
+			return serveNATS(ctx, args[1], out)
+		}
+		return run(ctx, args, out)
+	})
+}
+
+// serveNATS runs three NATS servers until ctx ends, and prints their URLs.
+func serveNATS(ctx context.Context, dir string, out io.Writer) error {
+	servers, err := natstest.New(dir, 3)
+	if err != nil {
+		return err
+	}
+	defer servers.Stop()
+	fmt.Fprintln(out, servers.URLs())
+	<-ctx.Done()
+	return nil
+}
+
+// A web is some hosts of this machine, which are asked for all their pages.
+type web struct {
+	hosts, pages int
+	port         string
+
+	mu   sync.Mutex
+	seen map[string]bool // pages
+}
+
+func (w *web) host(i int) string { return fmt.Sprintf("127.2.%d.%d:%s", i/200, i%200+1, w.port) }
+
+// ServeHTTP answers with a page of some kilobytes.
+func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	n := 0
+	if r.URL.Path != "/" {
+		var err error
+		if n, err = number(r.URL.Path); err != nil || n >= w.pages {
+			http.NotFound(rw, r)
+			return
+		}
+	}
+	w.mu.Lock()
+	w.seen[r.Host+strconv.Itoa(n)] = true
+	w.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "<title>Page %d of %s</title>\n", n, r.Host)
+	for i := range 12 {
+		fmt.Fprintf(&b, "<p>%s <a href=\"%s\">here</a>\n", strings.Repeat(fmt.Sprintf("word%d ", (n*31+i*7)%997), 60), path((n*7+i+1)%w.pages))
+	}
+	for i := range 4 {
+		fmt.Fprintf(&b, "<p><a href=\"http://%s%s\">elsewhere</a>\n", w.host((n*13+i*17+len(r.Host))%w.hosts), path((n+i)%w.pages))
+	}
+	rw.Header().Set("Content-Type", "text/html")
+	io.WriteString(rw, b.String())
+}
+
+// path returns the path of a page, and number its number: a word without digits, since pages that are numbered look like those of a calendar.
+func path(n int) string { return "/" + strings.Map(func(d rune) rune { return d - '0' + 'a' }, strconv.Itoa(n)) }
+
+func number(path string) (int, error) {
+	n, err := strconv.ParseUint(strings.Map(func(c rune) rune { return c - 'a' + '0' }, path[1:]), 10, 31)
+	return int(n), err
+}
+
+// fetched returns how many pages were fetched since forget was called.
+func (w *web) fetched() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.seen)
+}
+
+func (w *web) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = map[string]bool{}
+}
+
+// A setting is what is measured.
+type setting struct {
+	*web
+	dir               string // of the programs
+	nodes, partitions int
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
+	s := &setting{web: &web{}}
+	flags.IntVar(&s.hosts, "hosts", 60, "hosts")
+	flags.IntVar(&s.pages, "pages", 80, "pages of each host")
+	flags.IntVar(&s.nodes, "nodes", 3, "crawlers that share a crawl")
+	flags.IntVar(&s.partitions, "partitions", 12, "partitions of that crawl")
+	rounds := flags.Int("rounds", 3, "rounds")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "parley-cluster-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(s.dir)
+	if err := program.Build(ctx, s.dir, "crawler"); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		return err
+	}
+	s.port = strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
+	server := &http.Server{Handler: s.web}
+	go server.Serve(ln)
+	defer server.Close()
+
+	var alone []float64
+	var shared, nats [2][]float64 // without events, and with
+	for range *rounds {
+		cpu, err := s.alone(ctx)
+		if err != nil {
+			return err
+		}
+		alone = append(alone, cpu)
+		fmt.Fprintf(out, "one crawler %.2f ms a page", cpu)
+		for i, events := range []string{"0", "1000000"} {
+			cpu, of, err := s.shared(ctx, events)
+			if err != nil {
+				return err
+			}
+			shared[i], nats[i] = append(shared[i], cpu), append(nats[i], of)
+			fmt.Fprintf(out, "; %s events: crawlers %.2f, NATS %.2f", events, cpu, of)
+		}
+		fmt.Fprintln(out)
+	}
+	goals := goal.Sheet{Out: out}
+	one := median(alone)
+	for i, what := range []string{"without events", "with events"} {
+		goals.AtMost([]float64{1.1, 1.2}[i], median(shared[i])/one, "%d crawlers of a crawl, %s: CPU time a page / that of one crawler", s.nodes, what)
+		goals.AtMost(.2, median(nats[i])/median(shared[i]), "three NATS servers, %s: CPU time / that of the crawlers", what)
+	}
+	return goals.Err()
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// args returns the arguments of a crawler whose collection is in a directory.
+func (s *setting) args(command, into string, more ...string) []string {
+	args := []string{command}
+	for i := range s.hosts {
+		args = append(args, "http://"+s.host(i)+"/")
+	}
+	return append(append(args, "--into", into, "--allow-private", "--contact", "bench@example.org", "--wait", "10ms", "--wait-big", "10ms",
+		"--trap-share", "1", "--no-manifests", "--no-sitemaps", "--no-feeds", "--log-level", "warn"), more...)
+}
+
+// ms returns the processor time of programs that have ended, in ms a page.
+func (s *setting) ms(programs ...*program.Program) (sum float64) {
+	for _, p := range programs {
+		user, system := p.Used()
+		sum += float64((user + system).Microseconds()) / 1000 / float64(s.hosts*s.pages)
+	}
+	return sum
+}
+
+func (s *setting) all() bool { return s.fetched() == s.hosts*s.pages }
+
+// alone has one crawler fetch all pages.
+func (s *setting) alone(ctx context.Context) (cpu float64, err error) {
+	s.forget()
+	into, err := os.MkdirTemp(s.dir, "alone-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(into)
+	p, err := program.Start(ctx, nil, filepath.Join(s.dir, "crawler"), s.args("crawl", into)...)
+	if err != nil {
+		return 0, err
+	}
+	if err := program.Until(ctx, "the end of the crawl", p.Ended); err != nil || p.Err() != nil || !s.all() {
+		return 0, fmt.Errorf("one crawler: %d of %d pages: %w: %s", s.fetched(), s.hosts*s.pages, errors.Join(err, p.Err()), p.Tail())
+	}
+	return s.ms(p), nil
+}
+
+// shared has some crawlers fetch all pages together.
+func (s *setting) shared(ctx context.Context, events string) (cpu, nats float64, err error) {
+	s.forget()
+	dir, err := os.MkdirTemp(s.dir, "shared-")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return 0, 0, err
+	}
+	urls := make(chan string, 1)
+	broker, err := program.Start(ctx, func(line []byte) error { urls <- strings.TrimSpace(string(line)); return nil }, self, "nats", filepath.Join(dir, "nats"))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer broker.End()
+	var at string
+	if err := program.Until(ctx, "NATS", func() bool { return len(urls) > 0 }, broker); err != nil {
+		return 0, 0, err
+	}
+	at = <-urls
+	var nodes []*program.Program
+	end := func() {
+		var ending sync.WaitGroup
+		for _, p := range nodes {
+			ending.Go(p.End)
+		}
+		ending.Wait()
+	}
+	defer func() { end() }()
+	for i := range s.nodes {
+		p, err := program.Start(ctx, nil, filepath.Join(s.dir, "crawler"), s.args("run", filepath.Join(dir, fmt.Sprint("node", i)), "--cluster", at,
+			"--partitions", strconv.Itoa(s.partitions), "--cluster-events", events)...)
+		if err != nil {
+			return 0, 0, err
+		}
+		nodes = append(nodes, p)
+	}
+	if err := program.Until(ctx, "all pages", s.all, append(nodes, broker)...); err != nil {
+		return 0, 0, fmt.Errorf("%d of %d: %w", s.fetched(), s.hosts*s.pages, err)
+	}
+	if err := pause.Sleep(ctx, 15*time.Second); err != nil {
+		return 0, 0, err
+	}
+	end()
+	broker.End()
+	for _, p := range append(nodes, broker) {
+		if p.Err() != nil {
+			return 0, 0, fmt.Errorf("%s: %w: %s", p.Name, p.Err(), p.Tail())
+		}
+	}
+	return s.ms(nodes...), s.ms(broker), nil
+}
