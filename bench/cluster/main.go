@@ -184,7 +184,7 @@ func (s *setting) args(command, into string, more ...string) []string {
 		args = append(args, "http://"+s.host(i)+"/")
 	}
 	return append(append(args, "--into", into, "--allow-private", "--contact", "bench@example.org", "--wait", "10ms", "--wait-big", "10ms",
-		"--trap-share", "1", "--no-manifests", "--no-sitemaps", "--no-feeds", "--log-level", "warn"), more...)
+		"--trap-share", "1", "--per-address", "1000/s,1000", "--no-manifests", "--no-sitemaps", "--no-feeds", "--log-level", "warn"), more...)
 }
 
 // ms returns the processor time of programs that have ended, in ms a page.
