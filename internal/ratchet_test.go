@@ -32,7 +32,7 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_690,
-	"exported names":      2_464,
+	"exported names":      2_465,
 	"public names":        535,
 	"tokens":              921_700,
 	"direct dependencies": 22,

@@ -37,6 +37,7 @@ var measurements = []string{
 	"latency",
 	"listeners",
 	"listeners --listeners 4000 --burst 0 --sides parley,doors",
+	"cluster",
 	"pages",
 	"batch",
 	"crawl",

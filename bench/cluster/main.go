@@ -2,7 +2,7 @@
 
 // Cluster measures what a crawl costs that several crawlers share over NATS, beside one crawler alone.
 //
-//	go run ./bench/cluster [--hosts 60] [--pages 80] [--nodes 3] [--partitions 12] [--rounds 3]
+//	go run ./bench/cluster [--hosts 120] [--pages 800] [--nodes 3] [--partitions 12] [--rounds 3]
 //
 // The hosts, of this machine, have as many pages each, whose links lead to each other and to other hosts. In each round one crawler fetches all pages,
 // then the nodes do, without and with events in NATS. The nodes and one process with three NATS servers, which sync every write, run until all
@@ -119,8 +119,8 @@ type setting struct {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	s := &setting{web: &web{}}
-	flags.IntVar(&s.hosts, "hosts", 60, "hosts")
-	flags.IntVar(&s.pages, "pages", 80, "pages of each host")
+	flags.IntVar(&s.hosts, "hosts", 120, "hosts")
+	flags.IntVar(&s.pages, "pages", 800, "pages of each host")
 	flags.IntVar(&s.nodes, "nodes", 3, "crawlers that share a crawl")
 	flags.IntVar(&s.partitions, "partitions", 12, "partitions of that crawl")
 	rounds := flags.Int("rounds", 3, "rounds")
@@ -184,7 +184,7 @@ func (s *setting) args(command, into string, more ...string) []string {
 		args = append(args, "http://"+s.host(i)+"/")
 	}
 	return append(append(args, "--into", into, "--allow-private", "--contact", "bench@example.org", "--wait", "10ms", "--wait-big", "10ms",
-		"--trap-share", "1", "--per-address", "1000/s,1000", "--no-manifests", "--no-sitemaps", "--no-feeds", "--log-level", "warn"), more...)
+		"--trap-share", "1", "--no-manifests", "--no-sitemaps", "--no-feeds", "--log-level", "warn"), more...)
 }
 
 // ms returns the processor time of programs that have ended, in ms a page.

@@ -95,8 +95,8 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 		o.Collection.CopyTo = bucket.Below(o.Collection.CopyTo, filepath.Base(p.Dir))
 	}
 	o.Scope.Share = &partition.Share{Partition: p.Partition, Carrier: p, Ends: p.Ends, Market: p}
-	if k.partitions > fewPartitions {
-		o.Scope.Share.Addresses = p
+	if h, err := o.Harvester(); err == nil && k.partitions > h.Options.Shares() {
+		o.Scope.Share.Addresses = p // else each has its part of the rate: with turns, hosts wait where many partitions have hosts at an address
 	}
 	c, err := o.Open(ctx)
 	for errors.Is(err, collection.ErrHeld) && ctx.Err() == nil {
@@ -154,10 +154,6 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	}
 	return errors.Join(err, c.Collection.Close())
 }
-
-// fewPartitions is up to how many partitions each has its part of the rate of every address. At 2 requests a second that part is still one in 15 s, as often as a
-// host is asked; with more, partitions take turns, which is slower where many of them have a host at one address.
-const fewPartitions = 30
 
 // copyTime is how long the end of a partition may be delayed until its last WARC file is copied: its last snapshot comes after that, and
 // whoever stops the program does not wait for ever.

@@ -2,6 +2,7 @@ package harvest
 
 import (
 	"cmp"
+	"math"
 	"net/netip"
 	"time"
 
@@ -43,6 +44,17 @@ func (o *Options) manners() manners {
 		perConn: min(positive(o.PerConn, DefaultPerConn), 100), atOnce: max(o.AtOnce, 1), idle: max(cmp.Or(o.IdleTimeout, DefaultIdle), 0), addressRate: o.AddressRate,
 		addressConns: positive(o.AddressConns, defaultAddressConns), maxRate: cmp.Or(o.MaxRate, DefaultMaxRate), territory: territory{o.Partition, o.May},
 	}
+}
+
+// Shares returns among how many crawlers the rate of requests to an address can be divided, so that a host which is alone at its address is asked
+// as often as by one crawler.
+func (o *Options) Shares() int {
+	m := o.manners()
+	gap := m.least(BigSite + 1).Seconds()
+	if gap <= 0 {
+		return math.MaxInt32
+	}
+	return int(min(max(positive(m.addressRate, DefaultAddressRate)*gap, 1), math.MaxInt32))
 }
 
 func (m *manners) waits() bool { return m.wait >= 0 }

@@ -123,6 +123,49 @@ func TestNamesOnOneAddressShareRate(t *testing.T) {
 	}
 }
 
+// The rate of an address can be divided among so many crawlers that a host alone there waits no longer than with one, and not among more.
+func TestSharesOfAnAddress(t *testing.T) {
+	for _, c := range []struct {
+		wait, big time.Duration
+		rate      float64
+		want      int
+	}{
+		{15 * time.Second, 15 * time.Second, 0, 30},
+		{15 * time.Second, 5 * time.Second, 0, 10},
+		{time.Second, time.Second, 0, 2},
+		{time.Second, time.Second, 5, 5},
+		{100 * time.Millisecond, 100 * time.Millisecond, 0, 1},
+	} {
+		took := func(of int) (d time.Duration) {
+			synctest.Test(t, func(t *testing.T) {
+				w := fakeweb.New(fakeweb.Options{Seed: 4})
+				defer w.Close()
+				s := w.AddAt(fakeweb.Honest, "host.example", at(1))
+				h := newHarvester(w)
+				h.Options.Wait, h.Options.WaitBig, h.Options.Slow, h.Options.AddressRate = c.wait, c.big, -1, c.rate
+				if n := h.Options.Shares(); n != c.want {
+					t.Errorf("wait %v and %v, rate %v: %d crawlers, want %d", c.wait, c.big, c.rate, n, c.want)
+				}
+				for h.Options.Partition = (partition.Partition{Number: 1, Of: of}); h.Options.Partition.Foreign(s.Origin) != 0; {
+					h.Options.Partition.Number++
+				}
+				begin := time.Now()
+				batch := batchOf(w.Sites(), 1, func(int) int { return 4 })
+				if c.big < c.wait {
+					batch.Sites[0].Pages = harvest.BigSite + 1
+				}
+				harvestAll(t, h, batch)
+				d = time.Since(begin)
+			})
+			return d
+		}
+		one, few, many := took(1), took(c.want), took(c.want+1)
+		if few > one+time.Millisecond || many < one+time.Millisecond {
+			t.Errorf("wait %v and %v, rate %v: it takes %v, %v by one of %d, and %v by one of one more", c.wait, c.big, c.rate, one, few, c.want, many)
+		}
+	}
+}
+
 // Two crawlers that take turns at an address send no more requests to it than one, and each sends its requests in its turns.
 func TestCrawlersTakeTurnsAtAnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
