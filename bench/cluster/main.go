@@ -89,7 +89,9 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 // path returns the path of a page, and number its number: a word without digits, since pages that are numbered look like those of a calendar.
-func path(n int) string { return "/" + strings.Map(func(d rune) rune { return d - '0' + 'a' }, strconv.Itoa(n)) }
+func path(n int) string {
+	return "/" + strings.Map(func(d rune) rune { return d - '0' + 'a' }, strconv.Itoa(n))
+}
 
 func number(path string) (int, error) {
 	n, err := strconv.ParseUint(strings.Map(func(c rune) rune { return c - 'a' + '0' }, path[1:]), 10, 31)

@@ -81,7 +81,7 @@ func crawlFlags(o *crawl.Options, l *listeners) []command.Flag {
 
 		bind("strategy", &order.Strategy, "`ORDER` of the crawl: "+frontier.Names()),
 		bind("policy", &revisits.Policy, "`POLICY` of revisits: priced; uniform, all pages equally often; proportional, as often as each is expected to change; thesis, or thesis:PURPOSE, with PURPOSE research, focused, archive, news or mirror"),
-		bind("budget", &revisits.Budget, "make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page; for every --policy but thesis; in a --cluster each partition has an equal share"),
+		bind("budget", &revisits.Budget, "make `N` requests a day for revisits (with --costs bytes, units of 20 kB), or N/page for each stored page; for every --policy but thesis; in a --cluster, of all partitions together"),
 		bind("frugal", &revisits.Frugal, "count fetches of announced changes against the --budget too, and delay those that are not worth their price (default: fetch them at once, beside the budget)"),
 		bind("told-budget", &revisits.ToldBudget, "without --frugal: spend at most `X` times the --budget on announced changes, in addition to it; if there are more, fetch the most valuable ones (-1: no limit)"),
 		bind("outdated", &revisits.Outdated, "priced: poll a site's manifest when the probability `P` is reached that its pages are outdated, such as 0.1 for their mean; any=P: that at least one is; fastest=P: that the one is which changes most often (without it: the price decides)"),
