@@ -83,24 +83,30 @@ type archiveSharer struct {
 	mu     sync.Mutex // guards stored
 	stored []content.Kept
 
-	cut atomic.Bool // what is being stored may not be there
+	withdrawals atomic.Int32 // that wait for work
+	left        atomic.Bool  // there are objects that are not named any more
 }
 
+// open begins anew: what NATS has may not be what it had.
 func (a *archiveSharer) open(s *Stream, from Archives, log *slog.Logger) {
-	a.from, a.objects, a.log = from, s.archives(), log
+	a.from, a.objects, a.log, a.stored, a.tidy = from, s.archives(), log, nil, false
 }
 
 // archivesEvery is how often a writer looks whether an archive is due, and whether the bytes in it may still be sent.
 const archivesEvery = 10 * time.Second
 
-// run stores the archives as they are made, until ctx ends. It calls changed when there are others.
-func (a *archiveSharer) run(ctx context.Context, changed func()) {
+// run stores the archives as they are made, until ctx ends, and deletes those that are not named in the book. It calls changed when there are others.
+func (a *archiveSharer) run(ctx context.Context, b *book, changed func()) {
 	if a.from == nil {
 		return
 	}
 	for last := ""; ctx.Err() == nil; {
 		newest, _ := a.from.Latest()
 		is, err := a.store(ctx)
+		if err == nil && a.left.Swap(false) {
+			err = a.sweep(ctx, b.archives())
+			a.left.CompareAndSwap(false, err != nil)
+		}
 		if err != nil && ctx.Err() == nil && err.Error() != last && a.log != nil {
 			last = err.Error()
 			a.log.Warn("the archive of the site cannot be stored in NATS: trying again", "err", err)
@@ -122,7 +128,6 @@ func (a *archiveSharer) run(ctx context.Context, changed func()) {
 func (a *archiveSharer) store(ctx context.Context) (changed bool, err error) {
 	a.work.Lock()
 	defer a.work.Unlock()
-	a.cut.Store(false)
 	kept, _ := a.from.Kept(false)
 	kept = slices.DeleteFunc(kept, func(k content.Kept) bool { return k.Until.IsZero() })
 	kept = kept[:min(len(kept), mostNamed)]
@@ -169,7 +174,7 @@ func (a *archiveSharer) put(ctx context.Context, x *content.Archived) error {
 	ctx, moved := move(ctx)
 	defer moved.end()
 	moved.Reader = readerFunc(func(b []byte) (int, error) {
-		if a.cut.Load() {
+		if a.withdrawals.Load() > 0 {
 			return 0, fmt.Errorf("archive at %v was withdrawn meanwhile: %w", x.Cursor, os.ErrNotExist)
 		}
 		return f.Read(b)
@@ -205,8 +210,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// name stores which archives anybody may have, if that has changed, and deletes the others from NATS. With now the archives are checked
-// first: what was withdrawn is in none of them by then.
+// name stores which archives anybody may have, if that has changed. With now the archives are checked first, and the others are deleted from NATS:
+// what was withdrawn is in none of them by then.
 func (a *archiveSharer) name(ctx context.Context, out *pageWriter, now bool) error {
 	b := out.book
 	is := b.archives()
@@ -236,7 +241,11 @@ func (a *archiveSharer) name(ctx context.Context, out *pageWriter, now bool) err
 			out.withdrew = time.Now()
 		}
 	}
-	return a.sweep(ctx, want)
+	if now || a.from == nil {
+		return a.sweep(ctx, want)
+	}
+	a.left.Store(true) // it may take long until what is being stored is there
+	return nil
 }
 
 // isNear reports whether what was said need not be said anew.
@@ -251,9 +260,10 @@ func (a *archiveSharer) may(were []named, now bool) (list []named, known bool) {
 		return nil, true
 	}
 	if now {
-		a.cut.Store(true)
+		a.withdrawals.Add(1)
 		a.work.Lock()
 		defer a.work.Unlock()
+		a.withdrawals.Add(-1)
 	}
 	kept, known := a.from.Kept(now)
 	a.mu.Lock()
@@ -269,7 +279,7 @@ func (a *archiveSharer) may(were []named, now bool) (list []named, known bool) {
 		}
 		list = append(list, named{k.Cursor, k.Items, k.Length, k.Digest, k.Until.UTC().Round(0)})
 	}
-	return list, known
+	return list[:min(len(list), mostNamed)], known
 }
 
 // sweep deletes the objects of archives that are not named.
@@ -315,7 +325,8 @@ func (b *book) archives() []named {
 // its bytes if it does not have it.
 func (c *Contents) FollowArchives(ctx context.Context, add func(ctx context.Context, a content.Archived, fetch func(context.Context, io.Writer) error) error) error {
 	objects := c.Log.Stream.archives()
-	for last := (named{}); ctx.Err() == nil; {
+	tries, last := 0, named{}
+	for ctx.Err() == nil {
 		var newest named
 		err := c.book.await(ctx, func() bool {
 			if len(c.book.named) > 0 {
@@ -333,10 +344,12 @@ func (c *Contents) FollowArchives(ctx context.Context, add func(ctx context.Cont
 		err = add(ctx, a, func(ctx context.Context, w io.Writer) error { return objects.read(ctx, objectOf(&a), w) })
 		switch {
 		case err == nil || errors.Is(err, jetstream.ErrObjectNotFound): // it was withdrawn
-			last = newest
+			tries, last = 0, newest
 		case ctx.Err() == nil:
-			c.Logger.Warn("the archive of the site could not be copied: trying again", "err", err)
-			pause.For(ctx, archivesEvery)
+			wait := archivesEvery << min(tries, 6)
+			c.Logger.Warn("the archive of the site could not be copied", "err", err, "again_in", wait)
+			pause.For(ctx, wait)
+			tries++
 		}
 	}
 	return ctx.Err()

@@ -3,12 +3,17 @@ package jetlog_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/must"
@@ -22,14 +27,29 @@ type archiving struct {
 	*contentsSite
 	sharer     *jetlog.Sharer
 	made, copy *archive.Maker
-	dir        string // of the door
-	end        func() // of the writer
+	dir        string      // of the door
+	end        func()      // of the writer
+	last       atomic.Bool // no further archive is made: reading the pages blocks
 }
 
-func newArchiving(t testing.TB, servers int) *archiving {
+// archivedPages are the pages for archives.
+type archivedPages struct {
+	content.Pages
+	of *archiving
+}
+
+func (p archivedPages) Page(ctx context.Context, item *protocol.Item, most int64) ([]byte, error) {
+	if p.of.last.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return p.Pages.Page(ctx, item, most)
+}
+
+func newArchiving(t testing.TB, servers int, page func(i int) string) *archiving {
 	a := &archiving{contentsSite: newContentsSite(t, servers), dir: t.TempDir()}
 	for i := range 30 {
-		a.write(fmt.Sprintf("%d.html", i), fmt.Sprintf("<title>Page %d</title>", i))
+		a.write(fmt.Sprintf("%d.html", i), page(i))
 	}
 	a.deliver()
 	a.begin(t.TempDir())
@@ -55,7 +75,7 @@ func (a *archiving) own(run func(context.Context) error) (end func()) {
 // begin starts a writer whose archives are in a directory.
 func (a *archiving) begin(dir string) {
 	a.sharer = a.contentsSite.sharer()
-	a.made = &archive.Maker{Dir: dir, Base: urlOf(""), Journal: a.journal, Pages: a.sharer.Pages, Logger: a.logger, MaxAge: 24 * time.Hour,
+	a.made = &archive.Maker{Dir: dir, Base: urlOf(""), Journal: a.journal, Pages: archivedPages{a.sharer.Pages, a}, Logger: a.logger, MaxAge: 24 * time.Hour,
 		Given: func(url string) time.Time { until, _ := a.sharer.Until(url, protocol.Digest{}); return until },
 		Told:  func(ctx context.Context, at protocol.Cursor) error { return a.door.Told(ctx, at) }}
 	a.sharer.Archives = a.made
@@ -95,7 +115,7 @@ func TestArchivesAtDoors(t *testing.T) {
 	if testing.Short() {
 		servers = 1
 	}
-	a := newArchiving(t, servers)
+	a := newArchiving(t, servers, func(i int) string { return fmt.Sprintf("<title>Page %d</title>", i) })
 	first := a.same()
 	_, want := get(a.made)
 	if status, got := get(a.copy); status != http.StatusOK || !bytes.Equal(got, want) || len(want) == 0 {
@@ -171,4 +191,39 @@ func TestArchivesAtDoors(t *testing.T) {
 	if list := must.Get(os.ReadDir(a.dir)); len(list) > 0 {
 		t.Errorf("the door has %v", list)
 	}
+}
+
+// A withdrawal that comes while an archive with the page is being stored leaves nothing of it in NATS.
+func TestWithdrawnWhileArchiveIsStored(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	a := newArchiving(t, 1, func(i int) string { return "<p>" + text(rnd, 1<<20) })
+	parts := func() int {
+		js := must.Get(jetstream.New(a.conn))
+		stream, err := js.Stream(t.Context(), "OBJ_site-archives")
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return 0
+		}
+		must.OK(t, err)
+		return len(must.Get(stream.Info(t.Context(), jetstream.WithSubjectFilter("$O.site-archives.C.>"))).State.Subjects)
+	}
+	a.eventually("an archive is being stored", func() bool { return parts() > 0 })
+	a.last.Store(true)
+	withdrawn := urlOf("3.html")
+	a.set(func() { a.until[withdrawn] = time.Time{} })
+	must.OK(t, a.sharer.Purge(t.Context(), withdrawn))
+	if n := parts(); n > 0 {
+		t.Errorf("NATS has %d archives", n)
+	}
+	if is, ok := a.copy.Latest(); ok {
+		t.Errorf("the door has %+v", is)
+	}
+}
+
+// text returns random words of so many bytes.
+func text(rnd *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "abcdefghijklmnopqrstuvwxyz012345"[rnd.IntN(32)]
+	}
+	return string(b)
 }

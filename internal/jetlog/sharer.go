@@ -171,7 +171,7 @@ func (s *Sharer) share(ctx context.Context) error {
 	defer cancel(nil)
 	following.Go(func() { cancel(b.follow(ctx)) })
 	s.archives.open(s.Stream, s.Archives, s.Logger)
-	following.Go(func() { s.archives.run(ctx, s.requests.again) })
+	following.Go(func() { s.archives.run(ctx, b, s.requests.again) })
 	err := s.Journal.Wait(ctx, protocol.Cursor{}) // until the site was scanned
 	if err == nil {
 		err = b.ask(ctx)
