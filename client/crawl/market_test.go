@@ -168,8 +168,8 @@ func TestCrawlersShareWhatIsLeft(t *testing.T) {
 		return c.run(t)
 	}
 	one, all := run(1)
-	// The shares of right copies of two runs differ by .8 points.
-	if right, spent := run(3); right < one-.015 || spent < all-.05 {
+	// Without that, 5 % of the budget is left, and the copies are worth 2.4 points less; two runs may differ by 1.7 points.
+	if right, spent := run(3); right < one-.03 || spent < all-.03 {
 		t.Errorf("3 crawlers: %.4f of the copies of silent sites are right, %.4f of those of one crawler; %.3f of the budget spent, %.3f by one", right, one, spent, all)
 	}
 }
