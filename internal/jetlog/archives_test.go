@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -226,4 +227,33 @@ func text(rnd *rand.Rand, n int) string {
 		b[i] = "abcdefghijklmnopqrstuvwxyz012345"[rnd.IntN(32)]
 	}
 	return string(b)
+}
+
+// What no writer says of archives is an error, and never more than two archives.
+func FuzzNamedArchives(f *testing.F) {
+	one := `{"cursor":"epoch:7","items":3,"length":100,"digest":"sha-256=:ofzkNjhU/4iM/0uOeHXWAMJoI5BBKoz3mzfQsRFIsPo=:","until":"2026-11-21T12:00:00Z"}`
+	good := map[string]int{"": 0, "null": 0, "[]": 0, "[" + one + "]": 1, "[" + one + "," + one + "]": 2}
+	for text, n := range good {
+		if list, err := jetlog.NamedArchives([]byte(text)); err != nil || len(list) != n {
+			f.Errorf("%s: %v, %v", text, list, err)
+		}
+		f.Add([]byte(text))
+	}
+	for _, text := range []string{"[" + one + "," + one + "," + one + "]", "[{}]", strings.Replace("["+one+"]", "100", "0", 1), strings.Replace("["+one+"]", ":3,", ":-3,", 1), "[" + one} {
+		if list, err := jetlog.NamedArchives([]byte(text)); err == nil {
+			f.Errorf("%s: %v", text, list)
+		}
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := jetlog.NamedArchives(data)
+		if err != nil {
+			return
+		}
+		for _, a := range list {
+			if len(list) > 2 || a.Length <= 0 || a.Items < 0 || a.Cursor.IsZero() || a.Digest.IsZero() {
+				t.Fatalf("%d archives, one is %+v", len(list), a)
+			}
+		}
+	})
 }
