@@ -143,7 +143,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	s.port = strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
 	server := &http.Server{Handler: s.web}
-	go server.Serve(ln)
+	var serving sync.WaitGroup
+	serving.Go(func() { server.Serve(ln) })
+	defer serving.Wait()
 	defer server.Close()
 
 	var alone []float64
@@ -212,8 +214,15 @@ func (s *setting) alone(ctx context.Context) (cpu float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := program.Until(ctx, "the end of the crawl", p.Ended); err != nil || p.Err() != nil || !s.all() {
-		return 0, fmt.Errorf("one crawler: %d of %d pages: %w: %s", s.fetched(), s.hosts*s.pages, errors.Join(err, p.Err()), p.Tail())
+	err = program.Until(ctx, "the end of the crawl", p.Ended)
+	if err == nil {
+		err = p.Err()
+	}
+	if err == nil && !s.all() {
+		err = errors.New("some are missing")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("one crawler: %d of %d pages: %w: %s", s.fetched(), s.hosts*s.pages, err, p.Tail())
 	}
 	return s.ms(p), nil
 }
@@ -236,11 +245,10 @@ func (s *setting) shared(ctx context.Context, events string) (cpu, nats float64,
 		return 0, 0, err
 	}
 	defer broker.End()
-	var at string
 	if err := program.Until(ctx, "NATS", func() bool { return len(urls) > 0 }, broker); err != nil {
 		return 0, 0, err
 	}
-	at = <-urls
+	at := <-urls
 	var nodes []*program.Program
 	end := func() {
 		var ending sync.WaitGroup
@@ -249,7 +257,7 @@ func (s *setting) shared(ctx context.Context, events string) (cpu, nats float64,
 		}
 		ending.Wait()
 	}
-	defer func() { end() }()
+	defer end()
 	for i := range s.nodes {
 		p, err := program.Start(ctx, nil, filepath.Join(s.dir, "crawler"), s.args("run", filepath.Join(dir, fmt.Sprint("node", i)), "--cluster", at,
 			"--partitions", strconv.Itoa(s.partitions), "--cluster-events", events)...)

@@ -158,7 +158,7 @@ func TestCrawlersShareABudget(t *testing.T) {
 	}
 }
 
-// Where sites announce their changes, a crawler saves for these; what has no room among its savings, crawlers of silent sites spend.
+// Where sites announce their changes, a crawler saves for these. Crawlers of silent sites have their part of what is saved.
 func TestCrawlersShareWhatIsLeft(t *testing.T) {
 	noRace(t)
 	t.Parallel()

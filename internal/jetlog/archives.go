@@ -57,7 +57,8 @@ func parseNamed(data []byte) (list []named, err error) {
 	return list, err
 }
 
-// Archives are those of a site where it is written, as those of package archive.
+// Archives are those of a site where it is written: the Maker of package archive. It is an interface, so that crawlers, which use this package too,
+// do not link that one.
 type Archives interface {
 	// Latest returns the newest archive, and has a newer one made if that is due. Wait waits until it would return another one.
 	Latest() (content.Archived, bool)

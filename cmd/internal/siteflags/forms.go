@@ -116,16 +116,16 @@ func formsOf(f *Flags, set *flag.FlagSet, files bool) (Forms, error) {
 // SharedForms is Forms for a site whose log several notifiers share. A door gets the pages and the archive from the notifier that writes.
 func (f *Flags) SharedForms(set *flag.FlagSet, door bool) (Forms, error) {
 	on, err := formsOf(f, set, door || f.Docroot != "")
-	archive := on.Archive && !on.Pages
 	on.Shared = true
-	on.Archive = on.Archive && on.Pages // a preset enables only what is possible
-	set.Visit(func(fl *flag.Flag) { on.Archive = on.Archive || fl.Name == "archive" && archive })
+	asked := false
+	set.Visit(func(fl *flag.Flag) { asked = asked || fl.Name == "archive" })
+	on.Archive = on.Archive && (on.Pages || asked) // a preset enables only what is possible
 	switch {
 	case err != nil:
 	case door && on.Serve && !on.Pages:
 		err = command.Misusef("--serve-pages needs --pages at a door, and at the notifier that writes: it has no files")
 	case on.Archive && !on.Pages:
-		err = command.Misusef("--archive with --log needs --pages, at a door and at the notifier that writes: what may be delivered of pages says what may be delivered of archives")
+		err = command.Misusef("--archive with --log needs --pages, at the doors and at the notifier that writes: a door learns with the contents of pages whether it may still deliver an archive")
 	case f.senders.ownHub || len(f.journal.Former) > 0:
 		err = command.Misusef("--hub and --moved-from do not work with --log yet")
 	}

@@ -7,7 +7,7 @@ type Demand struct {
 	Budget float64         `json:"budget"` // that it brings, in a day
 	Base   float64         `json:"base"`   // spent at any price
 	Bins   [prices]float32 `json:"bins"`   // spent besides, at the lowest price first
-	Left   Bucket          `json:"left"`   // unspent; without Rate
+	Left   Bucket          `json:"left"`   // what is unspent; its Rate says nothing
 }
 
 // A Market is where crawlers that have a budget in common tell each other what they would spend. It is safe for concurrent use.

@@ -54,7 +54,16 @@ func (o *Options) Shares() int {
 	if gap <= 0 {
 		return math.MaxInt32
 	}
-	return int(min(max(positive(m.addressRate, DefaultAddressRate)*gap, 1), math.MaxInt32))
+	return int(min(max(m.most(1/gap)*gap, 1), math.MaxInt32))
+}
+
+// most returns how many requests a second an address gets at most, where a host that is alone there gets so many. Only hosts of one's own get more than
+// the default.
+func (m *manners) most(alone float64) float64 {
+	if m.addressRate > 0 {
+		return m.addressRate
+	}
+	return max(DefaultAddressRate, alone)
 }
 
 func (m *manners) waits() bool { return m.wait >= 0 }
@@ -114,10 +123,7 @@ func (m *manners) pause(a *address, now time.Time) time.Duration {
 	if a.big > 0 {
 		alone = 1 / big
 	}
-	most := m.addressRate
-	if most <= 0 {
-		most = max(DefaultAddressRate, alone) // a gap of less than half a second is set for one's own machines only
-	}
+	most := m.most(alone)
 	if m.territory.may == nil {
 		most /= float64(max(m.territory.partition.Of, 1)) // each of the other crawlers may have hosts there
 	}

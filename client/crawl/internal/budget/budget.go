@@ -181,7 +181,6 @@ func (b *Budget) Planned(plan fresh.Plan, began time.Time, stored int, right flo
 	}
 	others := b.set.Market.Others().Left
 	plan.Demand.Left = b.bucket
-	plan.Demand.Left.Rate = 0
 	b.set.Market.Bid(plan.Demand)
 	b.bucket.Pool(&others, since.Hours()/24)
 	b.adjust()
