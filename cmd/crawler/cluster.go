@@ -18,6 +18,7 @@ import (
 	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/contents"
+	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/internal/jetlog"
@@ -84,12 +85,13 @@ func (c *clusterCrawl) run(ctx context.Context, env *command.Env, o *crawl.Optio
 	}
 	defer nc.Close()
 	n := &cluster.Node{Conn: nc, Crawl: c.name, Dir: o.Collection.Into, Partitions: c.partitions, Lease: c.lease, Snapshots: 10 * time.Minute, Events: c.events, Log: env.Log}
-	n.Engine = func(ctx context.Context, p *cluster.Part) error { return c.crawlPart(ctx, *o, p) }
+	var room harvest.Room
+	n.Engine = func(ctx context.Context, p *cluster.Part) error { return c.crawlPart(ctx, *o, p, &room) }
 	return n.Run(ctx)
 }
 
 // crawlPart crawls a partition until ctx ends.
-func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
+func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part, room *harvest.Room) error {
 	o.Collection.Into, o.Log = p.Dir, o.Log.With("partition", p.Number)
 	if o.Collection.CopyTo != "" {
 		o.Collection.CopyTo = bucket.Below(o.Collection.CopyTo, filepath.Base(p.Dir))
@@ -106,6 +108,7 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	if err != nil {
 		return misuse(err)
 	}
+	c.Harvester.Options.Room = room
 	var beside sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -15,14 +15,13 @@ import (
 
 // A bodies reads and decodes bodies, into memory of which there is a bounded amount.
 type bodies struct {
-	memory   budget
+	memory   *budget // see Room
 	buffers  buffers
 	decoders chan *coding.Body // one for each core, since the sender decides how much memory each needs
 }
 
-func (b *bodies) start(memory int64) {
-	b.memory.free, b.memory.all = memory, memory
-	b.decoders = make(chan *coding.Body, runtime.GOMAXPROCS(0))
+func (b *bodies) start(memory *budget) {
+	b.memory, b.decoders = memory, make(chan *coding.Body, runtime.GOMAXPROCS(0))
 	for range cap(b.decoders) {
 		b.decoders <- new(coding.Body)
 	}
@@ -58,7 +57,7 @@ func (b *bodies) read(ctx context.Context, a *Answer, resp *http.Response, limit
 	} else if len(names) > 0 {
 		expect *= 2
 	}
-	room := &share{of: &b.memory}
+	room := &share{of: b.memory}
 	if room.n, err = b.memory.take(ctx, min(expect, ahead)); err != nil {
 		return false, err
 	}

@@ -158,7 +158,7 @@ func (c *cycle) dispatch() time.Duration {
 	now, wait := time.Now(), time.Duration(-1)
 	for {
 		c.open(now)
-		if len(c.waiting.ready) == 0 || c.doing >= c.h.most() || c.broken {
+		if len(c.waiting.ready) == 0 || c.h.room.full(c) || c.broken {
 			break
 		}
 		c.try(heap.Pop(&c.waiting.ready).(*site), now)
@@ -222,9 +222,11 @@ func (c *cycle) spawn(f func()) {
 	c.doing++
 	c.owned.Add(1)
 	c.h.count.inFlight.Add(1)
+	c.h.room.enter()
 	go func() {
 		defer c.owned.Done()
 		f()
+		c.h.room.leave()
 		c.times.mu.Lock()
 		c.doing--
 		c.h.count.inFlight.Add(-1)

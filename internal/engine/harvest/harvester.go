@@ -137,6 +137,8 @@ type Options struct {
 	// all hosts until this Harvester began, each site begins with the gap that follows a request. It is called often, by many goroutines.
 	Ends func() time.Time
 
+	Room *Room // shared with other Harvesters of the process; nil: it has its own
+
 	// Resolver finds addresses; nil means the system's. Lookups is how many
 	// names are looked up at once (P04), and AddressAge how long a result is
 	// cached; zero means an hour. If more than the share MaxFailedLookups of the
@@ -165,6 +167,7 @@ type Harvester struct {
 
 	once    sync.Once
 	times   *timetable
+	room    *Room
 	network *network
 	tasks   fetcher         // sends the requests of Run
 	inner   *http.Transport // for Transport
@@ -216,7 +219,8 @@ func (h *Harvester) Stats() Stats {
 // start sets up the harvester, once, and returns its timetable.
 func (h *Harvester) start() *timetable {
 	h.once.Do(func() {
-		h.network = newNetwork(&h.Options, &h.count)
+		h.room = cmp.Or(h.Options.Room, new(Room)).start(&h.Options)
+		h.network = newNetwork(&h.Options, &h.count, h.room.lookups)
 		h.times = &timetable{
 			manners: h.Options.manners(), network: h.network, log: cmp.Or(h.Options.Log, slog.New(slog.DiscardHandler)),
 			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
@@ -224,7 +228,7 @@ func (h *Harvester) start() *timetable {
 		}
 		h.times.manners.paused.again = make(chan struct{})
 		h.tasks = fetcher{opts: &h.Options, times: h.times, count: &h.count}
-		h.tasks.bodies.start(positive(h.Options.Memory, defaultMemory))
+		h.tasks.bodies.start(&h.room.memory)
 		h.inner = h.newInner()
 	})
 	return h.times

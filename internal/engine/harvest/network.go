@@ -28,14 +28,14 @@ type network struct {
 	readers sync.Pool // of *bufio.Reader
 }
 
-func newNetwork(o *Options, count *counters) *network {
+func newNetwork(o *Options, count *counters, lookups chan struct{}) *network {
 	n := &network{open: o.Dial, timeout: positive(o.ConnectTimeout, DefaultConnect), tls: o.TLS, cert: o.Cert, certHost: plainName(o.CertHost), private: o.Private, own: o.Own, blocked: o.Blocked, right: right{o.Ends, time.Now()}}
 	if n.open == nil {
 		n.open = (&net.Dialer{}).DialContext
 	}
 	n.names = names{
 		resolver: cmp.Or[Resolver](o.Resolver, net.DefaultResolver), age: positive(o.AddressAge, time.Hour), bad: min(badName, positive(o.Hurry, badName)),
-		slots: make(chan struct{}, positive(o.Lookups, defaultLookups)), count: count, mostFailed: positive(o.MaxFailedLookups, DefaultMaxFailed),
+		slots: lookups, count: count, mostFailed: positive(o.MaxFailedLookups, DefaultMaxFailed),
 		known: map[string]*name{}, public: map[string]bool{},
 	}
 	return n

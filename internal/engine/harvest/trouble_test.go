@@ -293,18 +293,17 @@ func TestAThousandSitesAtOnce(t *testing.T) {
 	})
 }
 
-// The total size of bodies that are not yet released is bounded.
+// The total size of bodies that are not yet released is bounded, of Harvesters that share a Room too.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Sites: 40, Kinds: []fakeweb.Kind{fakeweb.Huge, fakeweb.Bomb, fakeweb.Honest}})
 		defer w.Close()
-		h := newHarvester(w)
-		h.Options.Memory = 2 << 20
+		const memory = 2 << 20
 		var mu sync.Mutex
 		var held, most int64
-		var released sync.WaitGroup
+		var released, runs sync.WaitGroup
 		n := 0
-		err := h.Run(t.Context(), once(everything(w, 4)), func(a *harvest.Answer) {
+		take := func(a *harvest.Answer) {
 			if a.Fault == harvest.FaultSlow || a.Fault == harvest.FaultTimeout {
 				t.Errorf("%s has a fault for the crawler's own delay: %v", a.URL, a.Err)
 			}
@@ -320,10 +319,18 @@ func TestMemory(t *testing.T) {
 				mu.Unlock()
 				a.Release()
 			})
-		})
+		}
+		var room harvest.Room
+		all := everything(w, 4).Sites
+		for _, sites := range [][]harvest.SiteBatch{all[:len(all)/2], all[len(all)/2:]} {
+			h := newHarvester(w)
+			h.Options.Memory, h.Options.Room = memory, &room
+			runs.Go(func() { must.OK(t, h.Run(t.Context(), once(&harvest.Batch{Sites: sites}), take)) })
+		}
+		runs.Wait()
 		released.Wait()
-		if err != nil || most > h.Options.Memory || most < h.Options.Memory/2 {
-			t.Errorf("at most %d bytes of %d answers: %v", most, n, err)
+		if most > memory || most < memory/2 {
+			t.Errorf("at most %d bytes of %d answers", most, n)
 		}
 	})
 }
