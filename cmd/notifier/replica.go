@@ -343,7 +343,7 @@ func (d *daemon) serveCopy(ctx context.Context, r *replica, until func(context.C
 	}
 	var copied *archive.Maker
 	if d.log.on.Archive {
-		copied = &archive.Maker{Dir: d.site.State + ".archive", Base: d.site.Base, Journal: r.log.Journal, Named: r.contents.Named,
+		copied = &archive.Maker{Dir: d.site.State + ".archive", Base: d.site.Base, Journal: r.log.Journal, Log: r.log, Named: r.contents.Named,
 			Share: d.log.on.Share, MaxAge: d.site.Hurry, Logger: r.logger}
 		if err := copied.Open(); err != nil {
 			return err

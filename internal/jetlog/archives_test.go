@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/must"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/archive"
@@ -54,7 +55,7 @@ func newArchiving(t testing.TB, servers int, page func(i int) string) *archiving
 	}
 	a.deliver()
 	a.begin(t.TempDir())
-	a.copy = &archive.Maker{Dir: a.dir, Base: urlOf(""), Journal: a.door.Journal, Named: a.contents.Named, Logger: a.logger}
+	a.copy = &archive.Maker{Dir: a.dir, Base: urlOf(""), Journal: a.door.Journal, Log: a.door, Named: a.contents.Named, Logger: a.logger}
 	a.own(a.copy.Run)
 	a.own(func(ctx context.Context) error { return a.contents.FollowArchives(ctx, a.copy.Add) })
 	return a
@@ -166,6 +167,20 @@ func TestArchivesAtDoors(t *testing.T) {
 	if _, got := get(a.copy); bytes.Contains(got, []byte(text)) {
 		t.Error("the next archive has the withdrawn page")
 	}
+
+	// A door that begins later than the archive was made delivers it, too: the stream has what came since.
+	a.write("0.html", "of later")
+	late := a.follow(a.cluster.stream(), func() *journal.Journal { return a.journal })
+	a.reaches(late, a.journal.Head())
+	if floor := late.Journal.Floor(); floor.Seq <= second.Cursor.Seq {
+		t.Fatalf("the copy begins at %v, the archive is at %v", floor, second.Cursor)
+	}
+	contents := jetlog.NewContents(late.Log, a.logger)
+	begun := &archive.Maker{Dir: t.TempDir(), Base: urlOf(""), Journal: late.Journal, Log: late, Named: contents.Named, Logger: a.logger}
+	a.own(contents.Follow)
+	a.own(begun.Run)
+	a.own(func(ctx context.Context) error { return contents.FollowArchives(ctx, begun.Add) })
+	a.eventually("the later door delivers the archive", func() bool { is, ok := begun.Latest(); return ok && is == second })
 
 	// Of a door that is cut off nobody gets an archive; it has it again afterwards.
 	for _, s := range a.servers {

@@ -79,7 +79,7 @@ func (l *Lease) wait(ctx context.Context) (err error) {
 	defer cancel()
 	if l.kv == nil {
 		l.revision = 0
-		l.kv, err = l.stream.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: l.stream.name + "-lease",
+		l.kv, err = l.stream.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: l.bucket(),
 			Replicas: l.stream.replicas(), Storage: jetstream.FileStorage})
 	}
 	if err == nil {
@@ -116,7 +116,17 @@ func (l *Lease) claim(ctx context.Context, old bool) (holder string, err error) 
 	return l.name, err
 }
 
-// Keep renews the lease until ctx ends, and then gives it back; or until another program has it: ErrFenced.
+// isLost reports whether NATS answers, and does not have the bucket: it may have lost the stream, too.
+func (l *Lease) isLost(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, l.lasts/4)
+	defer cancel()
+	_, err := l.stream.js.KeyValue(ctx, l.bucket())
+	return errors.Is(err, jetstream.ErrBucketNotFound)
+}
+
+func (l *Lease) bucket() string { return l.stream.name + "-lease" }
+
+// Keep renews the lease until ctx ends, and then gives it back; or until another program has it, or NATS has lost it: ErrFenced.
 func (l *Lease) Keep(ctx context.Context) error {
 	for wait := l.lasts / 4; pause.For(ctx, wait); {
 		holder, err := l.claim(ctx, false)
@@ -124,6 +134,9 @@ func (l *Lease) Keep(ctx context.Context) error {
 			return fmt.Errorf("%w: %s", ErrFenced, holder)
 		}
 		if wait = l.lasts / 4; err != nil {
+			if l.isLost(ctx) {
+				return fmt.Errorf("%w: NATS has lost the lease", ErrFenced)
+			}
 			wait = min(again, wait)
 		}
 	}

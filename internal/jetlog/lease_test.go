@@ -91,3 +91,25 @@ func TestLeaseWhileNATSIsAway(t *testing.T) {
 	first.stop()
 	c.acquires(second)
 }
+
+// When NATS has lost all that it had, the holder stands by, and does not wait for the next change to notice it: then the log begins again.
+func TestLeaseIsLost(t *testing.T) {
+	c := newCluster(t, 1)
+	h := c.hold(c.stream(), "holder", time.Second)
+	c.acquires(h)
+	c.servers[0].Stop()
+	c.servers[0].Options.StoreDir = t.TempDir()
+	c.must(c.servers[0].Start())
+	c.eventually("the holder ends", func() bool {
+		select {
+		case <-h.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if !errors.Is(h.err, jetlog.ErrFenced) {
+		t.Errorf("it ends with %v", h.err)
+	}
+	c.acquires(c.hold(c.stream(), "next", time.Second))
+}

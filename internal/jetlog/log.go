@@ -95,7 +95,8 @@ func (l *Log) Head() protocol.Cursor {
 	return l.told
 }
 
-// Floor implements [protocol.Log]. It is the zero Cursor as long as Head is. Changes that only the stream has are read from there.
+// Floor implements [protocol.Log]: that of the stream, from where any door goes on, or that of the journal as long as NATS was not asked. It is the zero Cursor
+// as long as Head is.
 func (l *Log) Floor() protocol.Cursor {
 	l.mu.Lock()
 	told, stream := l.told, l.floor
@@ -104,7 +105,7 @@ func (l *Log) Floor() protocol.Cursor {
 	switch {
 	case floor.Epoch != told.Epoch:
 		return protocol.Cursor{}
-	case stream.Epoch == floor.Epoch && stream.Seq < floor.Seq:
+	case stream.Epoch == floor.Epoch:
 		return stream
 	}
 	return floor
@@ -196,19 +197,28 @@ func (l *Log) Tell(ctx context.Context, begin bool) error {
 
 // join returns a writer that goes on after what was told last, which the journal has too.
 func (l *Log) join(ctx context.Context, begin bool) (*writer, error) {
-	last, err := l.Stream.last(ctx)
+	last, floor, err := l.Stream.span(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w, head := l.Stream.writer(last), l.Journal.Head()
 	if at := last.head(); at.IsZero() || begin && at.Epoch != head.Epoch {
+		l.begins(head)
 		return w, w.begin(ctx, head)
 	}
+	l.begins(floor)
 	agree, err := l.agrees(ctx, &last)
 	if at := last.head(); err == nil && (!agree || head.Seq < at.Seq) {
 		err = fmt.Errorf("%w: the journal is at %v, the stream at %v", ErrDiverged, head, at)
 	}
 	return w, err
+}
+
+// begins notes the floor of the stream.
+func (l *Log) begins(floor protocol.Cursor) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.floor = floor
 }
 
 // agrees reports whether the journal has the last change that both it and the stream can have, so that one continues the other.
@@ -278,9 +288,7 @@ func (l *Log) follow(ctx context.Context) error {
 	if err != nil || last.cursor.IsZero() {
 		return err
 	}
-	l.mu.Lock()
-	l.floor = floor
-	l.mu.Unlock()
+	l.begins(floor)
 	agree, err := l.agrees(ctx, &last)
 	if err != nil {
 		return err

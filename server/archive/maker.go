@@ -34,6 +34,7 @@ type Maker struct {
 	Base    string // the site's base URL
 	Title   string // for people; empty means Base
 	Journal *server.Journal
+	Log     protocol.Log // from which readers of an archive go on; nil: Journal
 
 	// Pages has the bytes of the pages. Nil: no archives are made here, and those of another
 	// Maker are served: see Add.
@@ -92,8 +93,8 @@ type Maker struct {
 	Logger *slog.Logger
 	Now    func() time.Time
 
-	once   sync.Once
-	failed error // of reading Dir
+	once, opened sync.Once
+	failed       error // of reading Dir
 
 	mu       sync.Mutex // guards the fields below
 	stock    stock
@@ -103,13 +104,14 @@ type Maker struct {
 // DefaultMaxBytes is the default of Maker.MaxBytes: a larger site has no archive.
 const DefaultMaxBytes = 16 << 30
 
-// init lists the archives of an earlier process, and removes its temporary files.
+// init does what comes before everything else: with the fields as they are then.
 func (m *Maker) init() {
 	m.once.Do(func() {
+		m.open()
 		now := func() time.Time { return clock.Now(m.Now) }
 		m.schedule = schedule{every: cmp.Or(max(m.Every, 0), 10*time.Minute), now: now, ask: make(chan struct{}, 1)}
 		k := &m.stock
-		*k = stock{journal: m.Journal, public: m.Public, given: m.Given, named: m.Named, maxAge: cmp.Or(max(m.MaxAge, 0), time.Hour),
+		*k = stock{kept: k.kept, journal: cmp.Or[protocol.Log](m.Log, m.Journal), public: m.Public, given: m.Given, named: m.Named, maxAge: cmp.Or(max(m.MaxAge, 0), time.Hour),
 			share: cmp.Or(max(m.Share, 0), 0.5), now: now, log: cmp.Or(m.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{})}
 		if k.public == nil {
 			k.public = func(string) bool { return true }
@@ -117,6 +119,13 @@ func (m *Maker) init() {
 		if k.named == nil {
 			k.named = func(content.Archived) (bool, error) { return true, nil }
 		}
+	})
+}
+
+// open lists the archives of an earlier process, and removes its temporary files.
+func (m *Maker) open() {
+	m.opened.Do(func() {
+		k := &m.stock
 		if m.failed = os.MkdirAll(m.Dir, 0o700); m.failed != nil {
 			return
 		}
@@ -146,7 +155,7 @@ func (m *Maker) lock() {
 // Open prepares Dir, and returns an error if it cannot hold archives: then none will
 // be made, and Run returns the same error. Calling it is optional.
 func (m *Maker) Open() error {
-	m.init()
+	m.open()
 	if m.failed != nil {
 		return fmt.Errorf("archive: %w", m.failed)
 	}
@@ -158,7 +167,7 @@ func (m *Maker) Run(ctx context.Context) error {
 	if err := m.Open(); err != nil {
 		return err
 	}
-	m.mu.Lock()
+	m.lock()
 	m.schedule.running = true
 	m.mu.Unlock()
 	defer func() {
@@ -279,7 +288,7 @@ func (m *Maker) Stats() Stats {
 // a reader could not continue from it. The caller holds mu.
 func (m *Maker) latest() *file {
 	var f *file
-	if good := m.stock.good(); len(good) > 0 && good[0].Cursor.Seq >= m.Journal.Floor().Seq {
+	if good := m.stock.good(); len(good) > 0 && good[0].Cursor.Seq >= m.stock.journal.Floor().Seq {
 		f = good[0]
 	}
 	if s := &m.schedule; !s.isBusy() && m.due(f) {
@@ -293,7 +302,7 @@ func (m *Maker) latest() *file {
 func (m *Maker) due(f *file) bool {
 	s, k := &m.schedule, &m.stock
 	switch {
-	case m.Pages == nil || m.Journal.Head().IsZero() || m.failed != nil || f == nil && k.unsound() || s.rest() > 0:
+	case m.Pages == nil || k.journal.Head().IsZero() || m.failed != nil || f == nil && k.unsound() || s.rest() > 0:
 		return false
 	case f == nil || k.isOther(f):
 		return true

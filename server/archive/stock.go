@@ -168,7 +168,7 @@ func (k *stock) good() []*file {
 	k.drop(func(f *file) bool {
 		named, err := k.named(f.Archived)
 		unknown = cmp.Or(unknown, err)
-		return err == nil && !named || f.Cursor.Epoch != head.Epoch || f.Cursor.Seq > head.Seq || !k.check(f, nil) || k.isPast(f)
+		return err == nil && (!named || f.Cursor.Epoch != head.Epoch || f.Cursor.Seq > head.Seq || !k.check(f, nil) || k.isPast(f))
 	})
 	if unknown != nil {
 		return nil
