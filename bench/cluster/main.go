@@ -4,12 +4,14 @@
 //
 //	go run ./bench/cluster [--hosts 120] [--pages 800] [--nodes 3] [--partitions 12] [--rounds 3]
 //
-// The hosts, of this machine, have as many pages each, whose links lead to each other and to other hosts. In each round one crawler fetches all pages,
+// The hosts, of this machine, have as many pages each, whose links lead to each other, and four of each to other hosts. In each round one crawler fetches all pages,
 // then the nodes do, without and with events in NATS. The nodes and one process with three NATS servers, which sync every write, run until all
-// pages are there, and 15 s more, and hand over their partitions. Printed are the medians of the processor time, in ms a page, and of its ratios.
+// pages are there, and 15 s more, and hand over their partitions. Printed are the medians of the processor time, in ms a page, and of its ratios, and how many URLs
+// there are in a message between partitions.
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -24,6 +26,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/program"
@@ -81,8 +85,14 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	for i := range 12 {
 		fmt.Fprintf(&b, "<p>%s <a href=\"%s\">here</a>\n", strings.Repeat(fmt.Sprintf("word%d ", (n*31+i*7)%997), 60), path((n*7+i+1)%w.pages))
 	}
+	var high, low int
+	fmt.Sscanf(r.Host, "127.2.%d.%d", &high, &low)
 	for i := range 4 {
-		fmt.Fprintf(&b, "<p><a href=\"http://%s%s\">elsewhere</a>\n", w.host((n*13+i*17+len(r.Host))%w.hosts), path((n+i)%w.pages))
+		to := n + i // what pages of many hosts link to
+		if i%2 == 0 {
+			to += 31 * (200*high + low) // what few do
+		}
+		fmt.Fprintf(&b, "<p><a href=\"http://%s%s\">elsewhere</a>\n", w.host((n*13+i*17)%w.hosts), path(to%w.pages))
 	}
 	rw.Header().Set("Content-Type", "text/html")
 	io.WriteString(rw, b.String())
@@ -150,6 +160,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 	var alone []float64
 	var shared, nats [2][]float64 // without events, and with
+	var urls []float64
 	for range *rounds {
 		cpu, err := s.alone(ctx)
 		if err != nil {
@@ -158,12 +169,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		alone = append(alone, cpu)
 		fmt.Fprintf(out, "one crawler %.2f ms a page", cpu)
 		for i, events := range []string{"0", "1000000"} {
-			cpu, of, err := s.shared(ctx, events)
+			cpu, of, each, err := s.shared(ctx, events)
 			if err != nil {
 				return err
 			}
-			shared[i], nats[i] = append(shared[i], cpu), append(nats[i], of)
-			fmt.Fprintf(out, "; %s events: crawlers %.2f, NATS %.2f", events, cpu, of)
+			shared[i], nats[i], urls = append(shared[i], cpu), append(nats[i], of), append(urls, each)
+			fmt.Fprintf(out, "; %s events: crawlers %.2f, NATS %.2f, %.0f URLs a message", events, cpu, of, each)
 		}
 		fmt.Fprintln(out)
 	}
@@ -173,6 +184,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		goals.AtMost([]float64{1.1, 1.2}[i], median(shared[i])/one, "%d crawlers of a crawl, %s: CPU time a page / that of one crawler", s.nodes, what)
 		goals.AtMost(.2, median(nats[i])/median(shared[i]), "three NATS servers, %s: CPU time / that of the crawlers", what)
 	}
+	goals.AtLeast(100, median(urls), "URLs in a message from one partition to another")
 	return goals.Err()
 }
 
@@ -228,27 +240,37 @@ func (s *setting) alone(ctx context.Context) (cpu float64, err error) {
 }
 
 // shared has some crawlers fetch all pages together.
-func (s *setting) shared(ctx context.Context, events string) (cpu, nats float64, err error) {
+func (s *setting) shared(ctx context.Context, events string) (cpu, broke, each float64, err error) {
 	s.forget()
 	dir, err := os.MkdirTemp(s.dir, "shared-")
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	defer os.RemoveAll(dir)
 	self, err := os.Executable()
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	urls := make(chan string, 1)
 	broker, err := program.Start(ctx, func(line []byte) error { urls <- strings.TrimSpace(string(line)); return nil }, self, "nats", filepath.Join(dir, "nats"))
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	defer broker.End()
 	if err := program.Until(ctx, "NATS", func() bool { return len(urls) > 0 }, broker); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	at := <-urls
+	conn, err := nats.Connect(at)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer conn.Close()
+	messages, sent := 0, 0 // read once the subscription has ended
+	listening, err := conn.Subscribe("parley-crawl-crawl-urls.*", func(m *nats.Msg) { messages, sent = messages+1, sent+bytes.Count(m.Data, []byte("\n")) })
+	if err != nil {
+		return 0, 0, 0, err
+	}
 	var nodes []*program.Program
 	end := func() {
 		var ending sync.WaitGroup
@@ -262,22 +284,28 @@ func (s *setting) shared(ctx context.Context, events string) (cpu, nats float64,
 		p, err := program.Start(ctx, nil, filepath.Join(s.dir, "crawler"), s.args("run", filepath.Join(dir, fmt.Sprint("node", i)), "--cluster", at,
 			"--partitions", strconv.Itoa(s.partitions), "--cluster-events", events)...)
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
 		nodes = append(nodes, p)
 	}
 	if err := program.Until(ctx, "all pages", s.all, append(nodes, broker)...); err != nil {
-		return 0, 0, fmt.Errorf("%d of %d: %w", s.fetched(), s.hosts*s.pages, err)
+		return 0, 0, 0, fmt.Errorf("%d of %d: %w", s.fetched(), s.hosts*s.pages, err)
 	}
 	if err := pause.Sleep(ctx, 15*time.Second); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	end()
+	if err := listening.Drain(); err != nil {
+		return 0, 0, 0, err
+	}
+	if err := program.Until(ctx, "the last messages", func() bool { return !listening.IsValid() }, broker); err != nil {
+		return 0, 0, 0, err
+	}
 	broker.End()
 	for _, p := range append(nodes, broker) {
 		if p.Err() != nil {
-			return 0, 0, fmt.Errorf("%s: %w: %s", p.Name, p.Err(), p.Tail())
+			return 0, 0, 0, fmt.Errorf("%s: %w: %s", p.Name, p.Err(), p.Tail())
 		}
 	}
-	return s.ms(nodes...), s.ms(broker), nil
+	return s.ms(nodes...), s.ms(broker), float64(sent) / float64(messages), nil
 }

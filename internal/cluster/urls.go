@@ -32,20 +32,31 @@ func (p *Part) Send(finds []partition.Find) error {
 
 // Receive implements partition.Carrier. What has come stays in the stream until a snapshot has it: the mark in the directory says what the state has.
 func (p *Part) Receive(ctx context.Context, store func([]partition.Find, error) error) error {
-	for {
-		m, err := p.is.n.in.urls.GetMsg(ctx, p.is.at.urls.Load()+1, jetstream.WithGetMsgSubject(p.is.n.subject(p.Number)))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("read URLs for partition %d: %w", p.Number, err)
+	at, began := p.is.at.urls.Load(), p.is.at.urls.Load()
+	for last := false; !last; {
+		var batch []partition.Find // of several messages: a commit for each of them would cost more than the URLs do
+		var damaged error
+		for damaged == nil && len(batch) < partition.MostFinds {
+			m, err := p.is.n.in.urls.GetMsg(ctx, at+1, jetstream.WithGetMsgSubject(p.is.n.subject(p.Number)))
+			if last = errors.Is(err, jetstream.ErrMsgNotFound); last {
+				break
+			} else if err != nil {
+				return fmt.Errorf("read URLs for partition %d: %w", p.Number, err)
+			}
+			at = m.Sequence
+			var finds []partition.Find
+			finds, damaged = partition.Unpack(bytes.NewReader(m.Data))
+			batch = append(batch, finds...)
 		}
-		finds, damaged := partition.Unpack(bytes.NewReader(m.Data))
-		if err := store(finds, damaged); err != nil {
-			return err
+		if len(batch) > 0 || damaged != nil {
+			if err := store(batch, damaged); err != nil {
+				return err
+			}
 		}
-		p.is.at.urls.Store(m.Sequence)
-		if err := p.is.mark(); err != nil {
-			return err
-		}
+		p.is.at.urls.Store(at)
 	}
+	if at == began {
+		return nil
+	}
+	return p.is.mark()
 }
