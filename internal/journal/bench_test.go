@@ -47,6 +47,25 @@ func TestLargeJournal(t *testing.T) {
 	check(t, "changes", told(read(t, j, start)), "1 update p0000000, 2 delete p0069999")
 }
 
+// Whoever compares entries with other ones has read one more by then.
+func TestStoredEntriesOutliveTheNext(t *testing.T) {
+	const n = 1000
+	j := large(t, n)
+	v := view(t, j)
+	defer v.Close()
+	r := v.StoredReader("", true, "")
+	was, _, err := r.Next()
+	must.OK(t, err)
+	for i := range n {
+		e, more, err := r.Next()
+		got, bad := was.Entry()
+		if want := fmt.Sprintf("p%07d", i); err != nil || bad != nil || more != (i < n-1) || short(got.Item.URL) != want || string(was.Stamp) != "stamp "+want {
+			t.Fatalf("entry %d: %+v, %v, %v", i, got, err, bad)
+		}
+		was = e
+	}
+}
+
 func benchmarkAppend(b *testing.B, each int) {
 	j := large(b, 10_000)
 	n := 0
@@ -101,6 +120,22 @@ func BenchmarkEntries(b *testing.B) {
 				b.Fatal(err)
 			}
 			n++
+		}
+		v.Close()
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "items/s")
+}
+
+func BenchmarkStored(b *testing.B) {
+	j := large(b, 100_000)
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		v := must.Get(j.View())
+		for r := v.StoredReader("", true, ""); ; n++ {
+			if _, more, err := r.Next(); err != nil || !more {
+				break
+			}
 		}
 		v.Close()
 	}

@@ -257,7 +257,11 @@ func unseal(key, b []byte) ([]byte, bool) {
 
 // open checks version and checksum of a record.
 func open(key, b []byte) (record, flags) {
-	body, ok := unseal(key, b)
+	return versioned(unseal(key, b))
+}
+
+// versioned is the rest of open, for what unseal returns.
+func versioned(body []byte, ok bool) (record, flags) {
 	switch {
 	case !ok || len(body) < 2:
 	case body[0] == plainRecord:
@@ -286,6 +290,11 @@ func (r *record) byte() byte {
 }
 
 func (r *record) uvarint() uint64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 { // as most are
+		v := r.b[0]
+		r.b = r.b[1:]
+		return uint64(v)
+	}
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 || n > 1 && r.b[n-1] == 0 { // truncated, too big, or longer than needed
 		r.bad = true

@@ -73,7 +73,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 			}
 			s := must.Get(stored(key, journal.AppendEntry(key, e)))
 			whole, err := s.Entry()
-			if err != nil || !reflect.DeepEqual(whole, e) || s.URL != it.URL || s.Type != it.Type || !bytes.Equal(s.Stamp, e.Stamp) ||
+			if err != nil || !reflect.DeepEqual(whole, e) || string(s.URL) != it.URL || s.Type != it.Type || !bytes.Equal(s.Stamp, e.Stamp) ||
 				s.Held == e.Held.IsZero() || s.Other == e.Other.IsZero() {
 				t.Errorf("entry %+v is stored as %+v, %v", e, s, err)
 			}
@@ -140,6 +140,21 @@ func damageRecords(t *testing.T, e journal.Entry, c protocol.Change) {
 	try("nothing", key, nil, seq, nil)
 	try("no key", nil, entry, nil, change)
 	try("exchanged", key, change, seq, entry)
+}
+
+// A record that is longer than any should be is verified like any other.
+func TestLongRecords(t *testing.T) {
+	it := page("a", "a")
+	key := journal.ItemKey(it.URL)
+	b := journal.AppendEntry(key, journal.Entry{Item: it, Stamp: []byte("stamp"), Sketch: bytes.Repeat([]byte("x"), 1<<16)})
+	s, err := journal.StoredParser()(key, b)
+	if err != nil || string(s.Stamp) != "stamp" || string(s.URL) != it.URL {
+		t.Errorf("stamp %q, %v", s.Stamp, err)
+	}
+	b[1<<15]++
+	if _, err := journal.StoredParser()(key, b); !errors.Is(err, journal.ErrDamaged) {
+		t.Errorf("damaged: %v", err)
+	}
 }
 
 // The fuzz targets seal what they try, since hardly anything else would get

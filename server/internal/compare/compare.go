@@ -90,19 +90,21 @@ func (c *comparison) walk(ctx context.Context) error {
 		if o.URL == "" {
 			continue
 		}
-		if last != "" && protocol.Compare(last, o.URL) >= 0 {
-			return fmt.Errorf("inventory is out of order: %s after %s", o.URL, last)
+		if !more || string(e.URL) != o.URL { // else it is in order, as the journal is
+			if last != "" && protocol.Compare(last, o.URL) >= 0 {
+				return fmt.Errorf("inventory is out of order: %s after %s", o.URL, last)
+			}
+			for more && protocol.Compare(string(e.URL), o.URL) < 0 {
+				if err := c.unoffered(ctx, e); err != nil {
+					return err
+				}
+				if e, more, err = c.advance(ctx); err != nil {
+					return err
+				}
+			}
 		}
 		last = o.URL
-		for more && protocol.Compare(e.URL, o.URL) < 0 {
-			if err := c.unoffered(ctx, e); err != nil {
-				return err
-			}
-			if e, more, err = c.advance(ctx); err != nil {
-				return err
-			}
-		}
-		if !more || e.URL != o.URL {
+		if !more || string(e.URL) != o.URL {
 			if err = c.fresh(ctx, o); err == nil {
 				err = c.steps.flushFull(ctx)
 			}

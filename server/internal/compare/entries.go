@@ -15,7 +15,7 @@ type entries struct {
 	scopes []inventory.Scope // as inventory.Covering returns them
 	end    bool              // no more entries
 
-	last    string // the last URL returned
+	last    journal.Stored // the last one returned
 	view    *journal.View
 	sources sources
 }
@@ -48,7 +48,7 @@ func (n *entries) next() (journal.Stored, bool, error) {
 	case len(n.sources) > 1:
 		heap.Fix(&n.sources, 0)
 	}
-	n.last = e.URL
+	n.last = e
 	return e, true, nil
 }
 
@@ -66,23 +66,24 @@ func (n *entries) open() (err error) {
 		}
 		return err
 	}
+	last := string(n.last.URL)
 	var shallow []*journal.StoredReader
 	for _, s := range n.scopes {
 		switch {
 		case s.Page != "":
-			if n.last == "" || protocol.Compare(s.Page, n.last) > 0 {
+			if last == "" || protocol.Compare(s.Page, last) > 0 {
 				shallow = append(shallow, n.view.Page(s.Page))
 			}
 		case s.Deep:
-			if err := add(n.view.StoredReader(s.Prefix, true, n.last)); err != nil {
+			if err := add(n.view.StoredReader(s.Prefix, true, last)); err != nil {
 				return err
 			}
 		default:
-			shallow = append(shallow, n.view.StoredReader(s.Prefix, false, n.last))
+			shallow = append(shallow, n.view.StoredReader(s.Prefix, false, last))
 		}
 	}
 	if len(n.scopes) == 0 {
-		err = add(n.view.StoredReader("", true, n.last))
+		err = add(n.view.StoredReader("", true, last))
 	} else {
 		err = add(shallow...)
 	}
@@ -121,7 +122,7 @@ type sources []*source
 
 func (s sources) Len() int { return len(s) }
 func (s sources) Less(i, j int) bool {
-	return protocol.Compare(s[i].entry.URL, s[j].entry.URL) < 0
+	return protocol.Compare(string(s[i].entry.URL), string(s[j].entry.URL)) < 0
 }
 func (s sources) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
 func (s *sources) Push(x any)   { *s = append(*s, x.(*source)) }
