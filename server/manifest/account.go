@@ -58,7 +58,7 @@ func readAccount(j *journal.Journal) (a account) {
 // isOf reports whether the account certainly describes an open file.
 func (a *account) isOf(f *os.File) bool {
 	st, err := stat.Of(f)
-	return err == nil && a.Etag != "" && !a.Young && bytes.Equal(a.Stamp, st.Settled())
+	return err == nil && a.Etag != "" && !a.Young && bytes.Equal(a.Stamp, st.Settled(nil))
 }
 
 // accounted reports whether the file is already what a write would produce, by its
@@ -142,7 +142,7 @@ func (s *Snapshot) account(ctx context.Context, j *journal.Journal, a account) {
 	if err != nil {
 		return
 	}
-	a.Stamp, a.Young = st.Settled(), st.Young(time.Now())
+	a.Stamp, a.Young = st.Settled(nil), st.Young(time.Now())
 	if b, err := json.Marshal(a); err == nil {
 		_ = j.SetNotes(map[string][]byte{accountNote: b})
 	}

@@ -62,7 +62,7 @@ func (s *Site) heal(ctx context.Context, o inventory.Offer, to time.Time) (inven
 	case err != nil:
 		return o, err
 	case before.Mode != 0, before.Size != o.Length, !before.Modified.Equal(o.Modified),
-		len(o.Stamp) > 0 && !bytes.Equal(o.Stamp, s.versioned(before.Settled(), o.Type)):
+		len(o.Stamp) > 0 && !bytes.Equal(o.Stamp, s.versioned(before.Settled(nil), o.Type)):
 		return o, inventory.ErrChanged
 	case before.Links > 1:
 		return o, errHardLink
@@ -87,7 +87,7 @@ func (s *Site) heal(ctx context.Context, o inventory.Offer, to time.Time) (inven
 		}
 		return o, errors.Join(inventory.ErrChanged, err)
 	}
-	stamp := now.Settled()
+	stamp := now.Settled(nil)
 	if now.Changed.IsZero() || now.Changed.Nanosecond() == 0 {
 		stamp = now.Stamp(time.Now()) // coarse times: as careful as with a file just read
 	}

@@ -162,94 +162,100 @@ func (a *ahead) leftOut(place, left string) error {
 	return a.say(said{offer: inventory.Offer{Place: place, LeftOut: left, Length: -1}})
 }
 
-// describe makes the offers of a batch.
+// describe makes the offers of a batch. Their URLs share one piece of memory, and so do their stamps.
 func (w *walk) describe(b *batch) {
 	now := time.Now()
+	size := 0
+	for _, x := range b.files {
+		size += len(b.dir.prefix) + len(x.tail)
+	}
+	b.urls.Grow(size)
+	b.stamps = make([]byte, 0, stampSize*len(b.files))
 	for i := 0; i < len(b.files); {
-		j := i + 1
-		for j < len(b.files) && b.files[j].tail == b.files[i].tail {
-			j++
+		first, tail := len(b.out), b.files[i].tail
+		for ; i < len(b.files) && b.files[i].tail == tail; i++ {
+			w.offer(b, now, b.files[i])
 		}
-		w.same(b, now, b.files[i:j])
-		i = j
+		if len(b.out)-first > 1 {
+			oneOf(b.out[first:])
+		}
 	}
 }
 
-// same describes the files of one URL, usually a single one. The first file that is not left out gets the
-// URL; if there is none, the first of all.
-func (w *walk) same(b *batch, now time.Time, list []file) {
-	if len(list) == 1 {
-		if o, real, ok := w.offer(b, now, list[0]); ok {
-			b.out = append(b.out, said{offer: o, real: real})
+// join returns two strings as one, in the memory for the URLs of the batch.
+func (b *batch) join(x, y string) string {
+	start := b.urls.Len()
+	b.urls.WriteString(x)
+	b.urls.WriteString(y)
+	return b.urls.String()[start:]
+}
+
+// oneOf lets one of several files have their URL: the first that is not left out; if there is none, the first of all.
+func oneOf(list []said) {
+	best := -1
+	for i, x := range list {
+		if x.err == nil && (best < 0 || list[best].offer.LeftOut != "" && x.offer.LeftOut == "") {
+			best = i
 		}
-		return
 	}
-	var offers []said
-	winner := -1
-	for _, x := range list {
-		o, real, ok := w.offer(b, now, x)
-		if !ok {
-			continue
-		}
-		if winner < 0 && o.LeftOut == "" {
-			winner = len(offers)
-		}
-		offers = append(offers, said{offer: o, real: real})
-	}
-	for i := range offers {
-		o := &offers[i].offer
-		if i == max(winner, 0) {
+	for i := range list {
+		o := &list[i].offer
+		if i == best || list[i].err != nil {
 			continue
 		}
 		o.URL = ""
 		if o.LeftOut == "" {
-			_, name := splitPlace(offers[winner].offer.Place)
+			_, name := splitPlace(list[best].offer.Place)
 			*o = inventory.Offer{Place: o.Place, LeftOut: leftSameURL + name, Length: -1}
 		}
 	}
-	b.out = append(b.out, offers...)
 }
 
-// offer describes a file. It returns false if the file has gone, or if an error prevents it, which it appends
-// to the batch.
-func (w *walk) offer(b *batch, now time.Time, x file) (o inventory.Offer, real string, ok bool) {
+// offer appends the offer of a file to its batch, or the error that prevents it; nothing if the file has gone.
+func (w *walk) offer(b *batch, now time.Time, x file) {
 	s, d := w.site, b.dir
-	o.URL, o.Length = d.prefix+x.tail, -1
+	b.out = append(b.out, said{})
+	y := &b.out[len(b.out)-1]
+	o := &y.offer
+	o.URL, o.Length = b.join(d.prefix, x.tail), -1
 	if d.plain && x.tail == x.name {
 		o.Place = o.URL[len(s.urls.base):] // share one string
 	} else {
 		o.Place = joinPlace(d.place, x.name)
 	}
-	real, linked := b.links[x.name]
-	if !linked {
-		real = w.realPath(d, o.Place, x.name)
+	linked := false
+	if y.real, linked = b.links[x.name]; !linked {
+		y.real = w.realPath(d, o.Place, x.name)
 	}
-	if o.LeftOut = w.left(d, &o, x, real, linked); o.LeftOut != "" {
-		return o, real, true
+	if o.LeftOut = w.left(d, o, x, y.real, linked); o.LeftOut != "" {
+		return
 	}
 	st, err := stat.At(b.open.File, x.name, linked)
 	switch {
 	case err != nil && isGone(err):
-		return o, real, false
+		b.out = b.out[:len(b.out)-1]
+		return
 	case err != nil:
-		b.out = append(b.out, said{err: &inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err}})
-		return o, real, false
+		*y = said{err: &inventory.UnseenError{Page: o.URL, Place: o.Place, Err: err}}
+		return
 	case st.Mode != 0:
 		o.LeftOut = leftIrregular
-		return o, real, true
+		return
 	case st.Size > s.maxFile():
-		o.LeftOut = leftTooLarge
-		o.Length = st.Size
-		return o, real, true
+		o.LeftOut, o.Length = leftTooLarge, st.Size
+		return
 	}
 	o.Length, o.Modified, o.Type, o.Parallel = st.Size, st.Modified, mediaType(x.name), true
-	if o.Stamp = s.versioned(st.Stamp(now), o.Type); len(o.Stamp) == 0 {
-		o.Young = s.versioned(st.Settled(), o.Type)
+	stamp := s.versioned(st.Settled(b.stamps), o.Type)
+	b.stamps = stamp[len(stamp):]
+	if stamp = slices.Clip(stamp); st.Young(now) {
+		o.Young = stamp
+	} else {
+		o.Stamp = stamp
 	}
 	if s.noIndex.says(o.URL, o.Stamp) {
 		o.LeftOut = leftNoIndex
 	}
-	return o, real, true
 }
 
 // left returns why a file is left out, as far as that is known without a stat.
@@ -269,7 +275,7 @@ func (w *walk) left(d *walkDir, o *inventory.Offer, x file, real string, linked 
 		o.URL, left = "", leftLongURL
 	case s.urls.path(o.URL) == "/robots.txt":
 		left = leftRules
-	case !s.allowed(w.rules, o.Place, o.URL):
+	case !s.allowed(w.rules, x.name, o.URL):
 		left = leftRobots
 	}
 	return left

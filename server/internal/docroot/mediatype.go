@@ -10,6 +10,9 @@ import (
 // mediaType returns the media type of a file by its name. It does not use the system's table, so that a
 // manifest is the same bytes on every machine.
 func mediaType(name string) string {
+	if strings.HasSuffix(name, ".html") { // as most have
+		return "text/html"
+	}
 	name, _ = public.Language(name)
 	switch strings.ToLower(path.Ext(name)) {
 	case ".html", ".htm":

@@ -117,7 +117,7 @@ func (s *Site) PublicTo(name, url string) bool {
 	places := s.publicPlaces(url)
 	rules := s.robots.Current()
 	for _, place := range places {
-		if s.allowedTo(name, rules, place, url) {
+		if _, file := splitPlace(place); s.allowedTo(name, rules, file, url) {
 			return true
 		}
 	}

@@ -134,6 +134,7 @@ func (s *Site) left(rules *robots.Rules, place, url string) string {
 	if left := s.names.Place(place); left != "" {
 		return left
 	}
+	_, name := splitPlace(place)
 	s.mu.Lock()
 	own := ownOutput(s.own, place)
 	s.mu.Unlock()
@@ -144,7 +145,7 @@ func (s *Site) left(rules *robots.Rules, place, url string) string {
 		return leftLongURL
 	case s.urls.path(url) == "/robots.txt":
 		return leftRules
-	case !s.allowed(rules, place, url):
+	case !s.allowed(rules, name, url):
 		return leftRobots
 	}
 	return ""
@@ -155,16 +156,16 @@ const everybody = "*"
 
 // allowed checks a file's URL against robots.txt, and also the URL that its name gives if that differs:
 // "/private/index.html" is written for what is published as "/private/", and a web server answers at both.
-func (s *Site) allowed(rules *robots.Rules, place, url string) bool {
-	return s.allowedTo(everybody, rules, place, url)
+func (s *Site) allowed(rules *robots.Rules, name, url string) bool {
+	return s.allowedTo(everybody, rules, name, url)
 }
 
-func (s *Site) allowedTo(agent string, rules *robots.Rules, place, url string) bool {
-	_, name := splitPlace(place)
-	if s.urls.tail(name) == name {
+func (s *Site) allowedTo(agent string, rules *robots.Rules, name, url string) bool {
+	slash := strings.LastIndexByte(url, '/') + 1
+	if url[slash:] == name {
 		return rules.Allowed(agent, s.urls.path(url))
 	}
-	named := url[:strings.LastIndexByte(url, '/')+1] + escapeName(name)
+	named := url[:slash] + escapeName(name)
 	return rules.Allowed(agent, s.urls.path(url), s.urls.path(named))
 }
 

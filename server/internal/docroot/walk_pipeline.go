@@ -18,6 +18,7 @@ const (
 	describers = 4   // more than processors, since they wait for a cold disk
 	batches    = 16  // being listed, described or compared at one time
 	batchSize  = 512 // files, of some hundred bytes each
+	stampSize  = 40  // bytes: few stamps are longer
 )
 
 // A batch is some files of one directory, and the offers made of them.
@@ -26,6 +27,9 @@ type batch struct {
 	open  *sharedDir // nil if there are no files
 	files []file     // files with one URL are adjacent, and in one batch
 	links map[string]string
+
+	urls   strings.Builder // the memory for the URLs of out
+	stamps []byte          // has room for more stamps of out
 
 	out  []said
 	done chan struct{} // holds a token once out is complete

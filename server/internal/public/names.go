@@ -101,10 +101,11 @@ func (r *Names) Dir(above, place, name string) string {
 // File returns why a file is left out, or the empty string. above is what Dir
 // returned for its directory.
 func (r *Names) File(above, place, name string) string {
+	if above == "" && len(r.include)+len(r.exclude) == 0 && isPlain(name) {
+		return ""
+	}
 	page, _ := Language(name)
 	switch {
-	case above == "" && len(r.include)+len(r.exclude) == 0 && isPlain(name):
-		return ""
 	case above != "":
 		return above
 	case name[0] == '.':

@@ -33,7 +33,14 @@ func (s *File) Stamp(now time.Time) []byte {
 	if s.Young(now) {
 		return nil
 	}
-	b := make([]byte, 0, 40)
+	return s.Settled(make([]byte, 0, 40))
+}
+
+// Settled appends the stamp that a file will have once its times are no longer young, if nobody writes to it.
+// For a file whose mtime was just set the stamp may be stored at once: a later write leaves the time of that
+// write, and the second that was set is over. For the same reason the file must be read after the setting,
+// not before.
+func (s *File) Settled(b []byte) []byte {
 	b = binary.AppendUvarint(b, s.Dev)
 	b = binary.AppendUvarint(b, s.Ino)
 	b = binary.AppendVarint(b, s.Size)
@@ -65,18 +72,6 @@ func (s *File) Young(now time.Time) bool {
 // Same reports whether two readings of one file's state agree.
 func (s *File) Same(o *File) bool {
 	return s.Dev == o.Dev && s.Ino == o.Ino && s.Size == o.Size && s.Modified.Equal(o.Modified) && s.Changed.Equal(o.Changed)
-}
-
-// Settled returns the stamp that a file will have once its times are no longer young, if nobody writes to it.
-// For a file whose mtime was just set the stamp may be stored at once: a later write leaves the time of that
-// write, and the second that was set is over. For the same reason the file must be read after the setting,
-// not before.
-func (s *File) Settled() []byte {
-	latest := s.Modified
-	if s.Changed.After(latest) {
-		latest = s.Changed
-	}
-	return s.Stamp(latest.Add(time.Hour))
 }
 
 // readSome calls f with the entries of an open directory, some at a time.

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Quietly and Directory are flags for opening a path of unknown type, and a directory. Quietly does not block
-// on a pipe.
+// Quietly and Directory are flags for opening a path of unknown type, and a directory. Neither blocks on a pipe.
 const (
 	Quietly   = os.O_RDONLY | unix.O_NONBLOCK
-	Directory = os.O_RDONLY | unix.O_NONBLOCK | unix.O_DIRECTORY
+	Directory = os.O_RDONLY | unix.O_DIRECTORY // with O_NONBLOCK, package os would try to poll it
 )
 
 // ReadDir calls f with the entries of an open directory, some at a time. The os.File of an os.Root would stat
