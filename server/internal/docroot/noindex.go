@@ -1,6 +1,9 @@
 package docroot
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // maxNoIndex bounds the remembered noindex pages, which take some 30 MB. Beyond it an arbitrary one is
 // forgotten, and read again.
@@ -8,6 +11,7 @@ const maxNoIndex = 100_000
 
 // noIndexed holds the pages that said noindex when they were last read.
 type noIndexed struct {
+	some   atomic.Bool // there has been one: else nobody need wait for mu
 	mu     sync.Mutex
 	stamps map[string]string // by URL: the stamp at that reading
 }
@@ -29,6 +33,7 @@ func (n *noIndexed) remember(url string, stamp []byte) {
 		}
 	}
 	n.stamps[url] = string(stamp)
+	n.some.Store(true)
 }
 
 func (n *noIndexed) forget(url string) {
@@ -47,7 +52,7 @@ func (n *noIndexed) has(url string) bool {
 // says reports whether the page at url said noindex when it was last read, and has not changed since. A page
 // that has changed stays remembered until it is read again, so that Public does not allow it meanwhile.
 func (n *noIndexed) says(url string, stamp []byte) bool {
-	if len(stamp) == 0 {
+	if len(stamp) == 0 || !n.some.Load() {
 		return false
 	}
 	n.mu.Lock()
