@@ -32,9 +32,9 @@ var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_690,
-	"exported names":      2_465,
+	"exported names":      2_464,
 	"public names":        535,
-	"tokens":              921_950,
+	"tokens":              922_600,
 	"direct dependencies": 22,
 	"lines of a file":     645,
 }

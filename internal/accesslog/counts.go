@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// MaxPaths is up to how many different paths Counts is exact, as long as they take at most 256 MiB together.
-const MaxPaths = 1 << 20
+// maxPaths is up to how many different paths Counts is exact, as long as they take at most 256 MiB together.
+const maxPaths = 1 << 20
 
 // The bounds in bytes: of a path, as in sitemaps, and of all together.
 const (
@@ -18,7 +18,7 @@ const (
 // names itself a browser. If a log has no user agents, every client counts. A path is counted without its
 // query.
 //
-// Beyond MaxPaths paths, those requested least are dropped from time to time: a count may then be too low, by
+// Beyond maxPaths paths, those requested least are dropped from time to time: a count may then be too low, by
 // at most Missed. Paths of more than 2048 bytes are not counted. Counts is for one goroutine at a time.
 type Counts struct {
 	agents  *Agents
@@ -101,7 +101,7 @@ func (t *tally) add(path []byte) {
 		if t.n == nil {
 			t.n = map[string]int{}
 		}
-		if len(t.n) >= MaxPaths || t.bytes > maxPathsLen {
+		if len(t.n) >= maxPaths || t.bytes > maxPathsLen {
 			t.forget()
 		}
 		t.bytes += len(path)

@@ -8,7 +8,7 @@ import "time"
 // without query.
 func (c *Counts) Of(path string) int { return c.tally().n[path] }
 
-// Missed returns by how much a count may be too low. It is 0 up to MaxPaths paths.
+// Missed returns by how much a count may be too low. It is 0 up to maxPaths paths.
 func (c *Counts) Missed() int { return c.tally().missed }
 
 // Time returns when the request was logged, in the log's own zone.

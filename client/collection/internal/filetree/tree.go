@@ -25,11 +25,11 @@ import (
 // Names in the directory of a mirror that belong to no page: no natural name begins with a dot, so no site
 // can reach them.
 const (
-	OwnDir   = filename.Own
-	TempDir  = OwnDir + "/tmp"
-	OtherDir = OwnDir + "/other" // for pages without a natural name, see filename.Other
-	SiteFile = OwnDir + "/site"
-	lockFile = OwnDir + "/lock"
+	ownDir   = filename.Own
+	TempDir  = ownDir + "/tmp"
+	OtherDir = ownDir + "/other" // for pages without a natural name, see filename.Other
+	SiteFile = ownDir + "/site"
+	lockFile = ownDir + "/lock"
 )
 
 // An Op moves a file of TempDir to a name; with an empty temp it removes the file at the name. There is at
@@ -85,7 +85,7 @@ func (t *Tree) Close() error {
 // Lock locks the directory for this process. The lock of the state is not enough: a second process with
 // another state would remove files that the first is about to move.
 func (t *Tree) Lock() error {
-	if err := t.mkdir(OwnDir); err != nil {
+	if err := t.mkdir(ownDir); err != nil {
 		return err
 	}
 	f, err := t.root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
@@ -96,10 +96,10 @@ func (t *Tree) Lock() error {
 	return boltfile.Lock(f)
 }
 
-// Foreign reports whether the directory contains anything but OwnDir.
+// Foreign reports whether the directory contains anything but ownDir.
 func (t *Tree) Foreign() bool {
 	list, err := fs.ReadDir(t.root.FS(), ".")
-	return err != nil || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() != OwnDir })
+	return err != nil || slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() != ownDir })
 }
 
 // Clean creates TempDir and OtherDir, and empties TempDir after a killed process.
@@ -137,7 +137,7 @@ func (t *Tree) create(name string) (*os.File, error) {
 // Open opens a file for reading.
 func (t *Tree) Open(name string) (*os.File, error) { return t.root.Open(name) }
 
-// WriteFile writes a file in OwnDir. After an error the one before is still there.
+// WriteFile writes a file in ownDir. After an error the one before is still there.
 func (t *Tree) WriteFile(name string, b []byte) error {
 	temp := t.temps.next()
 	f, err := t.create(temp)
@@ -341,7 +341,7 @@ func absent(err error) bool {
 
 // prune removes empty directories, up to the root.
 func (t *Tree) prune(dir string) {
-	for ; dir != "." && !strings.HasPrefix(dir, OwnDir); dir = path.Dir(dir) {
+	for ; dir != "." && !strings.HasPrefix(dir, ownDir); dir = path.Dir(dir) {
 		if info, err := t.Lstat(dir); err != nil || !info.IsDir() || t.root.Remove(dir) != nil {
 			return
 		}
@@ -386,18 +386,18 @@ func (t *Tree) mkdir(dir string) error {
 	return err
 }
 
-// Walk calls fn for every file of a page: all but directories, and in OwnDir only those in OtherDir. The
-// state may be in OwnDir too.
+// Walk calls fn for every file of a page: all but directories, and in ownDir only those in OtherDir. The
+// state may be in ownDir too.
 func (t *Tree) Walk(fn func(name string) error) error {
 	return fs.WalkDir(t.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case !d.IsDir():
-			if path.Dir(name) != OwnDir {
+			if path.Dir(name) != ownDir {
 				return fn(name)
 			}
-		case path.Dir(name) == OwnDir && name != OtherDir:
+		case path.Dir(name) == ownDir && name != OtherDir:
 			return fs.SkipDir
 		}
 		return nil
