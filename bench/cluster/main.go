@@ -67,7 +67,7 @@ type web struct {
 
 func (w *web) host(i int) string { return fmt.Sprintf("127.2.%d.%d:%s", i/200, i%200+1, w.port) }
 
-// ServeHTTP answers with a page of some kilobytes.
+// ServeHTTP answers with a page of 25 kB.
 func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	n := 0
 	if r.URL.Path != "/" {
@@ -82,7 +82,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "<title>Page %d of %s</title>\n", n, r.Host)
-	for i := range 12 {
+	for i := range 60 {
 		fmt.Fprintf(&b, "<p>%s <a href=\"%s\">here</a>\n", strings.Repeat(fmt.Sprintf("word%d ", (n*31+i*7)%997), 60), path((n*7+i+1)%w.pages))
 	}
 	var high, low int
