@@ -27,10 +27,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/program"
+	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/natstest"
 	"github.com/parleyweb/parley/internal/pause"
 )
@@ -261,13 +260,12 @@ func (s *setting) shared(ctx context.Context, events string) (cpu, broke, each f
 		return 0, 0, 0, err
 	}
 	at := <-urls
-	conn, err := nats.Connect(at)
+	conn, err := jetlog.Connect(at, "")
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	defer conn.Close()
-	messages, sent := 0, 0 // read once the subscription has ended
-	listening, err := conn.Subscribe("parley-crawl-crawl-urls.*", func(m *nats.Msg) { messages, sent = messages+1, sent+bytes.Count(m.Data, []byte("\n")) })
+	listening, err := conn.SubscribeSync("parley-crawl-crawl-urls.*")
 	if err != nil {
 		return 0, 0, 0, err
 	}
@@ -295,11 +293,9 @@ func (s *setting) shared(ctx context.Context, events string) (cpu, broke, each f
 		return 0, 0, 0, err
 	}
 	end()
-	if err := listening.Drain(); err != nil {
-		return 0, 0, 0, err
-	}
-	if err := program.Until(ctx, "the last messages", func() bool { return !listening.IsValid() }, broker); err != nil {
-		return 0, 0, 0, err
+	messages, sent := 0, 0
+	for m, err := listening.NextMsg(time.Second); err == nil; m, err = listening.NextMsg(time.Second) {
+		messages, sent = messages+1, sent+bytes.Count(m.Data, []byte("\n"))
 	}
 	broker.End()
 	for _, p := range append(nodes, broker) {
