@@ -125,6 +125,7 @@ type setting struct {
 	*web
 	dir               string // of the programs
 	nodes, partitions int
+	wait              time.Duration
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -134,6 +135,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&s.pages, "pages", 800, "pages of each host")
 	flags.IntVar(&s.nodes, "nodes", 3, "crawlers that share a crawl")
 	flags.IntVar(&s.partitions, "partitions", 12, "partitions of that crawl")
+	flags.DurationVar(&s.wait, "wait", 10*time.Millisecond, "between two requests to a host")
 	rounds := flags.Int("rounds", 3, "rounds")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -198,7 +200,7 @@ func (s *setting) args(command, into string, more ...string) []string {
 	for i := range s.hosts {
 		args = append(args, "http://"+s.host(i)+"/")
 	}
-	return append(append(args, "--into", into, "--allow-private", "--contact", "bench@example.org", "--wait", "10ms", "--wait-big", "10ms",
+	return append(append(args, "--into", into, "--allow-private", "--contact", "bench@example.org", "--wait", s.wait.String(), "--wait-big", s.wait.String(),
 		"--trap-share", "1", "--no-manifests", "--no-sitemaps", "--no-feeds", "--log-level", "warn"), more...)
 }
 
