@@ -30,6 +30,7 @@ type clusterCrawl struct {
 	clusterName
 	partitions, events int
 	lease              time.Duration
+	limits             harvest.Limits // of all partitions that this machine has
 }
 
 func (c *clusterCrawl) flags() []command.Flag {
@@ -85,13 +86,12 @@ func (c *clusterCrawl) run(ctx context.Context, env *command.Env, o *crawl.Optio
 	}
 	defer nc.Close()
 	n := &cluster.Node{Conn: nc, Crawl: c.name, Dir: o.Collection.Into, Partitions: c.partitions, Lease: c.lease, Snapshots: 10 * time.Minute, Events: c.events, Log: env.Log}
-	var room harvest.Room
-	n.Engine = func(ctx context.Context, p *cluster.Part) error { return c.crawlPart(ctx, *o, p, &room) }
+	n.Engine = func(ctx context.Context, p *cluster.Part) error { return c.crawlPart(ctx, *o, p) }
 	return n.Run(ctx)
 }
 
 // crawlPart crawls a partition until ctx ends.
-func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part, room *harvest.Room) error {
+func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluster.Part) error {
 	o.Collection.Into, o.Log = p.Dir, o.Log.With("partition", p.Number)
 	if o.Collection.CopyTo != "" {
 		o.Collection.CopyTo = bucket.Below(o.Collection.CopyTo, filepath.Base(p.Dir))
@@ -108,7 +108,7 @@ func (k *clusterCrawl) crawlPart(ctx context.Context, o crawl.Options, p *cluste
 	if err != nil {
 		return misuse(err)
 	}
-	c.Harvester.Options.Room = room
+	c.Harvester.Options.Limits = &k.limits
 	var beside sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

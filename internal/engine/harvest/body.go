@@ -15,7 +15,7 @@ import (
 
 // A bodies reads and decodes bodies, into memory of which there is a bounded amount.
 type bodies struct {
-	memory   *budget // see Room
+	memory   *budget // see Limits
 	buffers  buffers
 	decoders chan *coding.Body // one for each core, since the sender decides how much memory each needs
 }

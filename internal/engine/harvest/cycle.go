@@ -158,7 +158,7 @@ func (c *cycle) dispatch() time.Duration {
 	now, wait := time.Now(), time.Duration(-1)
 	for {
 		c.open(now)
-		if len(c.waiting.ready) == 0 || c.h.room.full(c) || c.broken {
+		if len(c.waiting.ready) == 0 || c.doing >= c.h.most() || c.h.limits.full(c) || c.broken {
 			break
 		}
 		c.try(heap.Pop(&c.waiting.ready).(*site), now)
@@ -207,14 +207,23 @@ func (c *cycle) try(s *site, now time.Time) {
 		t.enqueue(s)
 	case !t.known(s.host, now):
 		s.busy = true
-		c.spawn(func() { c.find(s) })
+		c.ask(func() { c.find(s) })
 	case t.enter(s, now):
 		s.busy = true
-		c.spawn(func() { c.work(s) })
+		c.ask(func() { c.work(s) })
 	}
 	if from != nil {
 		t.arm(from)
 	}
+}
+
+// ask runs f, which sends requests, within the limits of all Harvesters. The lock is held.
+func (c *cycle) ask(f func()) {
+	c.h.limits.enter()
+	c.spawn(func() {
+		defer c.h.limits.leave()
+		f()
+	})
 }
 
 // spawn runs f in a goroutine that the cycle waits for. The lock is held.
@@ -222,11 +231,9 @@ func (c *cycle) spawn(f func()) {
 	c.doing++
 	c.owned.Add(1)
 	c.h.count.inFlight.Add(1)
-	c.h.room.enter()
 	go func() {
 		defer c.owned.Done()
 		f()
-		c.h.room.leave()
 		c.times.mu.Lock()
 		c.doing--
 		c.h.count.inFlight.Add(-1)

@@ -34,7 +34,7 @@ func ResolverAt(address string) *net.Resolver {
 type names struct {
 	resolver   Resolver
 	age, bad   time.Duration // how long addresses, and failures, are cached
-	slots      chan struct{} // see Room
+	slots      chan struct{} // holds a token for each lookup under way, see Limits
 	mostFailed float64       // the share of failures above which the resolver is broken
 	count      *counters
 

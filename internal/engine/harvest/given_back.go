@@ -66,7 +66,9 @@ func (c *cycle) work(s *site) {
 		if again {
 			a.Release()
 		} else {
+			c.h.limits.leave() // while the sink blocks, the others go on
 			c.sink(a)
+			c.h.limits.enter()
 		}
 
 		t.mu.Lock()

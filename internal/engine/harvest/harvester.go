@@ -137,7 +137,7 @@ type Options struct {
 	// all hosts until this Harvester began, each site begins with the gap that follows a request. It is called often, by many goroutines.
 	Ends func() time.Time
 
-	Room *Room // shared with other Harvesters of the process; nil: it has its own
+	Limits *Limits // shared with other Harvesters of the process: Sites, Memory and Lookups are those of all of them; nil: it has its own
 
 	// Resolver finds addresses; nil means the system's. Lookups is how many
 	// names are looked up at once (P04), and AddressAge how long a result is
@@ -167,7 +167,7 @@ type Harvester struct {
 
 	once    sync.Once
 	times   *timetable
-	room    *Room
+	limits  *Limits
 	network *network
 	tasks   fetcher         // sends the requests of Run
 	inner   *http.Transport // for Transport
@@ -219,8 +219,8 @@ func (h *Harvester) Stats() Stats {
 // start sets up the harvester, once, and returns its timetable.
 func (h *Harvester) start() *timetable {
 	h.once.Do(func() {
-		h.room = cmp.Or(h.Options.Room, new(Room)).start(&h.Options)
-		h.network = newNetwork(&h.Options, &h.count, h.room.lookups)
+		h.limits = cmp.Or(h.Options.Limits, new(Limits)).start(&h.Options)
+		h.network = newNetwork(&h.Options, &h.count, h.limits.lookups)
 		h.times = &timetable{
 			manners: h.Options.manners(), network: h.network, log: cmp.Or(h.Options.Log, slog.New(slog.DiscardHandler)),
 			sites: map[string]*site{}, hosts: map[string]*host{}, slots: map[slotKey]*slot{},
@@ -228,7 +228,7 @@ func (h *Harvester) start() *timetable {
 		}
 		h.times.manners.paused.again = make(chan struct{})
 		h.tasks = fetcher{opts: &h.Options, times: h.times, count: &h.count}
-		h.tasks.bodies.start(&h.room.memory)
+		h.tasks.bodies.start(&h.limits.memory)
 		h.inner = h.newInner()
 	})
 	return h.times

@@ -293,7 +293,7 @@ func TestAThousandSitesAtOnce(t *testing.T) {
 	})
 }
 
-// The total size of bodies that are not yet released is bounded, of Harvesters that share a Room too.
+// The total size of bodies that are not yet released is bounded, of Harvesters that share Limits too.
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 6, Sites: 40, Kinds: []fakeweb.Kind{fakeweb.Huge, fakeweb.Bomb, fakeweb.Honest}})
@@ -320,11 +320,11 @@ func TestMemory(t *testing.T) {
 				a.Release()
 			})
 		}
-		var room harvest.Room
+		var limits harvest.Limits
 		all := everything(w, 4).Sites
 		for _, sites := range [][]harvest.SiteBatch{all[:len(all)/2], all[len(all)/2:]} {
 			h := newHarvester(w)
-			h.Options.Memory, h.Options.Room = memory, &room
+			h.Options.Memory, h.Options.Limits = memory, &limits
 			runs.Go(func() { must.OK(t, h.Run(t.Context(), once(&harvest.Batch{Sites: sites}), take)) })
 		}
 		runs.Wait()

@@ -2,6 +2,7 @@ package harvest_test
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,18 +12,18 @@ import (
 	"github.com/parleyweb/parley/internal/fakeweb"
 )
 
-// Harvesters that share a Room fetch from no more sites at once than one alone, but for one more each, and all get to their end.
-func TestHarvestersShareARoom(t *testing.T) {
+// Harvesters that share Limits fetch from no more sites at once than one alone, but for one more each, and all get to their end.
+func TestHarvestersShareLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fakeweb.New(fakeweb.Options{Seed: 12, Sites: 30, Kinds: []fakeweb.Kind{fakeweb.Honest}})
 		defer w.Close()
 		const most, count = 6, 3
-		var room harvest.Room
+		var limits harvest.Limits
 		var runs sync.WaitGroup
 		var lists [count]answers
 		for i := range count {
 			h := newHarvester(w)
-			h.Options.Room, h.Options.Sites = &room, most
+			h.Options.Limits, h.Options.Sites = &limits, most
 			b := &harvest.Batch{}
 			for n, s := range w.Sites() {
 				if n%count == i {
@@ -46,6 +47,42 @@ func TestHarvestersShareARoom(t *testing.T) {
 				t.Errorf("harvester %d has %d answers", i, n)
 			}
 		}
+	})
+}
+
+// Of one Harvester the sink blocks, as while a disk is slow. The others go on, and it has its own bound.
+func TestHarvesterWhoseSinkBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := fakeweb.New(fakeweb.Options{Seed: 12, Sites: 12, Kinds: []fakeweb.Kind{fakeweb.Honest}})
+		defer w.Close()
+		var limits harvest.Limits
+		began := time.Now()
+		run := func(sites []*fakeweb.Site, sink func(*harvest.Answer)) {
+			h := newHarvester(w)
+			defer h.Close()
+			h.Options.Limits, h.Options.Sites = &limits, 2
+			if err := h.Run(t.Context(), once(batchOf(sites, 1, func(int) int { return 3 })), sink); err != nil {
+				t.Error(err)
+			}
+		}
+		var runs sync.WaitGroup
+		var blocked atomic.Int32
+		runs.Go(func() {
+			run(w.Sites()[:6], func(a *harvest.Answer) {
+				if n := blocked.Add(1); n > 2 {
+					t.Errorf("%d answers are handed over at once", n)
+				}
+				time.Sleep(time.Hour)
+				blocked.Add(-1)
+				a.Release()
+			})
+		})
+		time.Sleep(time.Minute)
+		run(w.Sites()[6:], (*harvest.Answer).Release)
+		if took := time.Since(began); took > 10*time.Minute {
+			t.Errorf("the other Harvester takes %v", took)
+		}
+		runs.Wait()
 	})
 }
 
