@@ -153,7 +153,7 @@ func (w *told) share(pages content.Pages, made *archive.Maker, earlier int64, k 
 		k.Changed(w.sharer.Changed)
 	}
 	if made != nil {
-		w.sharer.Archives, made.Log, made.Told = made, w.log, w.log.Told
+		w.sharer.Archives, made.Log, made.Told = made, jetlog.Shared{Log: w.log}, w.log.Told
 	}
 	purge := tasks["purge"]
 	tasks["purge"] = func(ctx context.Context, q url.Values) (any, error) {

@@ -27,7 +27,8 @@ type Lease struct {
 	name     string // of the program that asks
 	lasts    time.Duration
 	kv       jetstream.KeyValue
-	revision uint64 // of the last renewal that is known
+	created  time.Time // of the bucket: one that is created later does not have this lease
+	revision uint64    // of the last renewal that is known
 }
 
 // Lease returns a lease of the stream, which has to be acquired. Its time should be the same for all programs. The name says to people
@@ -81,6 +82,11 @@ func (l *Lease) wait(ctx context.Context) (err error) {
 		l.revision = 0
 		l.kv, err = l.stream.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: l.bucket(),
 			Replicas: l.stream.replicas(), Storage: jetstream.FileStorage})
+		if err == nil {
+			if l.created, err = l.bucketCreated(ctx); err != nil {
+				l.kv = nil
+			}
+		}
 	}
 	if err == nil {
 		_, err = l.kv.PutString(ctx, waitKey, l.name)
@@ -116,12 +122,20 @@ func (l *Lease) claim(ctx context.Context, old bool) (holder string, err error) 
 	return l.name, err
 }
 
-// isLost reports whether NATS answers, and does not have the bucket: it may have lost the stream, too.
+// isLost reports whether NATS answers, and has no bucket, or another one: it may have lost the stream, too.
 func (l *Lease) isLost(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, l.lasts/4)
 	defer cancel()
-	_, err := l.stream.js.KeyValue(ctx, l.bucket())
-	return errors.Is(err, jetstream.ErrBucketNotFound)
+	created, err := l.bucketCreated(ctx)
+	return errors.Is(err, jetstream.ErrStreamNotFound) || err == nil && !created.Equal(l.created)
+}
+
+func (l *Lease) bucketCreated(ctx context.Context) (time.Time, error) {
+	s, err := l.stream.js.Stream(ctx, "KV_"+l.bucket())
+	if err != nil {
+		return time.Time{}, err
+	}
+	return s.CachedInfo().Created, nil
 }
 
 func (l *Lease) bucket() string { return l.stream.name + "-lease" }
@@ -129,14 +143,15 @@ func (l *Lease) bucket() string { return l.stream.name + "-lease" }
 // Keep renews the lease until ctx ends, and then gives it back; or until another program has it, or NATS has lost it: ErrFenced.
 func (l *Lease) Keep(ctx context.Context) error {
 	for wait := l.lasts / 4; pause.For(ctx, wait); {
+		before := l.revision
 		holder, err := l.claim(ctx, false)
 		if holder != l.name {
 			return fmt.Errorf("%w: %s", ErrFenced, holder)
 		}
+		if (err != nil || l.revision < before) && l.isLost(ctx) {
+			return fmt.Errorf("%w: NATS has lost the lease", ErrFenced)
+		}
 		if wait = l.lasts / 4; err != nil {
-			if l.isLost(ctx) {
-				return fmt.Errorf("%w: NATS has lost the lease", ErrFenced)
-			}
 			wait = min(again, wait)
 		}
 	}

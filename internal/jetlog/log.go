@@ -40,7 +40,8 @@ type Log struct {
 
 	watched // guards the fields below
 	told    protocol.Cursor
-	floor   protocol.Cursor // of the stream, when it was asked last
+	floor   protocol.Cursor // of the stream, when it was asked last; zero where the log is written
+	begun   protocol.Cursor // where it is written: the floor of the stream when Tell began
 
 	forgetting sync.Mutex      // guards forgot; held while messages are deleted
 	forgot     protocol.Cursor // up to here Forget has read the changes
@@ -95,8 +96,7 @@ func (l *Log) Head() protocol.Cursor {
 	return l.told
 }
 
-// Floor implements [protocol.Log]: that of the stream, from where any door goes on, or that of the journal as long as NATS was not asked. It is the zero Cursor
-// as long as Head is.
+// Floor implements [protocol.Log]. It is the zero Cursor as long as Head is. Changes that only the stream has are read from there.
 func (l *Log) Floor() protocol.Cursor {
 	l.mu.Lock()
 	told, stream := l.told, l.floor
@@ -105,10 +105,23 @@ func (l *Log) Floor() protocol.Cursor {
 	switch {
 	case floor.Epoch != told.Epoch:
 		return protocol.Cursor{}
-	case stream.Epoch == floor.Epoch:
+	case stream.Epoch == floor.Epoch && stream.Seq < floor.Seq:
 		return stream
 	}
 	return floor
+}
+
+// Shared is a Log as all doors have it: its floor is that of the stream, though the journal here may have older changes.
+type Shared struct{ *Log }
+
+// Floor implements [protocol.Log].
+func (s Shared) Floor() protocol.Cursor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun.Epoch == s.told.Epoch {
+		return s.begun
+	}
+	return protocol.Cursor{}
 }
 
 // Read implements [protocol.Log].
@@ -123,6 +136,11 @@ func (l *Log) Read(ctx context.Context, after protocol.Cursor, max int) ([]proto
 	changes, err := l.Journal.Read(ctx, after, max)
 	if errors.Is(err, protocol.ErrTooOld) && after.Epoch == told.Epoch {
 		changes, err = l.Stream.read(ctx, after, max)
+		if errors.Is(err, protocol.ErrTooOld) {
+			if _, floor, unknown := l.Stream.span(ctx); unknown == nil {
+				l.change(func() { l.floor = floor }) // it has dropped some since
+			}
+		}
 	}
 	for i := range changes {
 		if changes[i].Seq > told.Seq {
@@ -203,22 +221,15 @@ func (l *Log) join(ctx context.Context, begin bool) (*writer, error) {
 	}
 	w, head := l.Stream.writer(last), l.Journal.Head()
 	if at := last.head(); at.IsZero() || begin && at.Epoch != head.Epoch {
-		l.begins(head)
+		l.change(func() { l.begun = head })
 		return w, w.begin(ctx, head)
 	}
-	l.begins(floor)
+	l.change(func() { l.begun = floor })
 	agree, err := l.agrees(ctx, &last)
 	if at := last.head(); err == nil && (!agree || head.Seq < at.Seq) {
 		err = fmt.Errorf("%w: the journal is at %v, the stream at %v", ErrDiverged, head, at)
 	}
 	return w, err
-}
-
-// begins notes the floor of the stream.
-func (l *Log) begins(floor protocol.Cursor) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.floor = floor
 }
 
 // agrees reports whether the journal has the last change that both it and the stream can have, so that one continues the other.
@@ -288,7 +299,7 @@ func (l *Log) follow(ctx context.Context) error {
 	if err != nil || last.cursor.IsZero() {
 		return err
 	}
-	l.begins(floor)
+	l.change(func() { l.floor = floor })
 	agree, err := l.agrees(ctx, &last)
 	if err != nil {
 		return err

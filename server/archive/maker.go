@@ -75,7 +75,8 @@ type Maker struct {
 	Every time.Duration
 
 	// MaxAge is how long an archive may be served, or stay in Dir, after a page in it
-	// was deleted or changed. Zero means an hour.
+	// was deleted or changed. Zero means an hour. While Named does not know, it stays, and
+	// is not served.
 	MaxAge time.Duration
 
 	// NoArchive reports whether a page asks that no copy of it be kept: an archive
@@ -104,7 +105,7 @@ type Maker struct {
 // DefaultMaxBytes is the default of Maker.MaxBytes: a larger site has no archive.
 const DefaultMaxBytes = 16 << 30
 
-// init does what comes before everything else: with the fields as they are then.
+// init copies the fields to stock and schedule, at the first call of a method other than Open.
 func (m *Maker) init() {
 	m.once.Do(func() {
 		m.open()

@@ -168,6 +168,10 @@ func (k *stock) good() []*file {
 	k.drop(func(f *file) bool {
 		named, err := k.named(f.Archived)
 		unknown = cmp.Or(unknown, err)
+		if err == nil && named && !k.look(f) {
+			err = errBehind
+			unknown = cmp.Or(unknown, err)
+		}
 		return err == nil && (!named || f.Cursor.Epoch != head.Epoch || f.Cursor.Seq > head.Seq || !k.check(f, nil) || k.isPast(f))
 	})
 	if unknown != nil {
@@ -209,13 +213,15 @@ func (k *stock) since(t time.Time) time.Duration {
 
 // look finds the first page that has changed since an archive was made, and the
 // first that was deleted. A page that was both created and deleted since counts too:
-// that is not worth more code.
-func (k *stock) look(f *file) {
+// that is not worth more code. It returns false if that is not known yet: the changes may come from another machine.
+func (k *stock) look(f *file) (known bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
 	if f.read.IsZero() {
 		f.read = f.Cursor
 	}
 	for head := k.journal.Head(); f.gone.IsZero() && f.read.Epoch == head.Epoch && f.read.Seq < head.Seq; {
-		changes, err := k.journal.Read(context.Background(), f.read, protocol.MaxBatch)
+		changes, err := k.journal.Read(ctx, f.read, protocol.MaxBatch)
 		if errors.Is(err, protocol.ErrTooOld) {
 			f.gone = k.now() // assumed: it is unknown, and no reader can continue from f.Cursor
 			if f.old.IsZero() {
@@ -223,7 +229,7 @@ func (k *stock) look(f *file) {
 			}
 		}
 		if err != nil || len(changes) == 0 {
-			return
+			return err == nil || !f.gone.IsZero()
 		}
 		for i := range changes {
 			c := &changes[i]
@@ -241,16 +247,21 @@ func (k *stock) look(f *file) {
 			}
 			if goes {
 				f.gone = at
-				return
+				return true
 			}
 		}
 	}
+	return true
 }
+
+// lookTime bounds how long look may take, since others wait for it.
+const lookTime = time.Second
+
+var errBehind = errors.New("what has changed since the archive was made is not known yet")
 
 // isPast reports whether a page of an archive was deleted or changed longer than
 // MaxAge ago.
 func (k *stock) isPast(f *file) bool {
-	k.look(f)
 	past := k.since(f.old) > k.maxAge
 	if past {
 		k.log.Info("archive deleted: a page in it was changed or deleted too long ago", "cursor", f.Cursor.String(), "since", f.old)
