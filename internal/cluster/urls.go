@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -32,7 +33,16 @@ func (p *Part) Send(finds []partition.Find) error {
 
 // Receive implements partition.Carrier. What has come stays in the stream until a snapshot has it: the mark in the directory says what the state has.
 func (p *Part) Receive(ctx context.Context, store func([]partition.Find, error) error) error {
-	at, began := p.is.at.urls.Load(), p.is.at.urls.Load()
+	began := p.is.at.urls.Load()
+	err := p.receive(ctx, store)
+	if p.is.at.urls.Load() != began {
+		err = cmp.Or(err, p.is.mark())
+	}
+	return err
+}
+
+func (p *Part) receive(ctx context.Context, store func([]partition.Find, error) error) error {
+	at := p.is.at.urls.Load()
 	for last := false; !last; {
 		var batch []partition.Find // of several messages: a commit for each of them would cost more than the URLs do
 		var damaged error
@@ -55,8 +65,5 @@ func (p *Part) Receive(ctx context.Context, store func([]partition.Find, error) 
 		}
 		p.is.at.urls.Store(at)
 	}
-	if at == began {
-		return nil
-	}
-	return p.is.mark()
+	return nil
 }
