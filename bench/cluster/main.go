@@ -66,7 +66,7 @@ type web struct {
 
 func (w *web) host(i int) string { return fmt.Sprintf("127.2.%d.%d:%s", i/200, i%200+1, w.port) }
 
-// ServeHTTP answers with a page of 25 kB.
+// ServeHTTP answers with a page of 30 kB.
 func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	n := 0
 	if r.URL.Path != "/" {

@@ -47,7 +47,7 @@ func TestLargeJournal(t *testing.T) {
 	check(t, "changes", told(read(t, j, start)), "1 update p0000000, 2 delete p0069999")
 }
 
-// Whoever compares entries with other ones has read one more by then.
+// A Stored entry is still valid after the next call of Next.
 func TestStoredEntriesOutliveTheNext(t *testing.T) {
 	const n = 1000
 	j := large(t, n)

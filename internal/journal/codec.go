@@ -257,11 +257,11 @@ func unseal(key, b []byte) ([]byte, bool) {
 
 // open checks version and checksum of a record.
 func open(key, b []byte) (record, flags) {
-	return versioned(unseal(key, b))
+	return parseVersion(unseal(key, b))
 }
 
-// versioned is the rest of open, for what unseal returns.
-func versioned(body []byte, ok bool) (record, flags) {
+// parseVersion returns the fields after the version of a record; body and ok are from unseal.
+func parseVersion(body []byte, ok bool) (record, flags) {
 	switch {
 	case !ok || len(body) < 2:
 	case body[0] == plainRecord:

@@ -177,7 +177,7 @@ func (w *walk) describe(b *batch) {
 			w.offer(b, now, b.files[i])
 		}
 		if len(b.out)-first > 1 {
-			oneOf(b.out[first:])
+			chooseFile(b.out[first:])
 		}
 	}
 }
@@ -190,8 +190,8 @@ func (b *batch) join(x, y string) string {
 	return b.urls.String()[start:]
 }
 
-// oneOf lets one of several files have their URL: the first that is not left out; if there is none, the first of all.
-func oneOf(list []said) {
+// chooseFile lets one of several files have their URL: the first that is not left out; if there is none, the first of all.
+func chooseFile(list []said) {
 	best := -1
 	for i, x := range list {
 		if x.err == nil && (best < 0 || list[best].offer.LeftOut != "" && x.offer.LeftOut == "") {

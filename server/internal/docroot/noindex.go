@@ -1,6 +1,7 @@
 package docroot
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -11,7 +12,7 @@ const maxNoIndex = 100_000
 
 // noIndexed holds the pages that said noindex when they were last read.
 type noIndexed struct {
-	some   atomic.Bool // there has been one: else nobody need wait for mu
+	some   atomic.Bool // set once a page was remembered: until then says does not lock mu
 	mu     sync.Mutex
 	stamps map[string]string // by URL: the stamp at that reading
 }
@@ -32,7 +33,7 @@ func (n *noIndexed) remember(url string, stamp []byte) {
 			break
 		}
 	}
-	n.stamps[url] = string(stamp)
+	n.stamps[strings.Clone(url)] = string(stamp) // of a batch, whose URLs share their memory
 	n.some.Store(true)
 }
 
