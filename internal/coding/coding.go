@@ -20,9 +20,9 @@ const (
 	zstdMagic = "\x28\xb5\x2f\xfd"
 )
 
-// MaxWindow bounds the window of a Zstandard stream, in bytes, to that of `zstd --long=27`. It is most of a
+// maxWindow bounds the window of a Zstandard stream, in bytes, to that of `zstd --long=27`. It is most of a
 // reader's memory.
-const MaxWindow = 128 << 20
+const maxWindow = 128 << 20
 
 // NewReader returns the content of r: it detects by the first bytes whether r is gzip or Zstandard, and
 // decodes it. Several gzip members or frames in sequence are read as one stream. Callers that read from
@@ -44,7 +44,7 @@ func NewReader(r io.Reader) (io.ReadCloser, error) {
 		}
 		return gzipReader{z}, nil
 	case isZstd(begin):
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(MaxWindow))
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, fmt.Errorf("read zstd: %w", err)
 		}

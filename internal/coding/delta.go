@@ -28,7 +28,7 @@ var ErrDeltaSize = errors.New("too large for a delta")
 // deltaWindow is the window that a reader of deltas against a base of n bytes must support, in bytes
 // (RFC 9842, section 5).
 func deltaWindow(n int) uint64 {
-	return min(max(8<<20, uint64(n)+uint64(n)/4), MaxWindow)
+	return min(max(8<<20, uint64(n)+uint64(n)/4), maxWindow)
 }
 
 // Delta returns the delta from base to page, after checking that it works. It may be larger than page: the

@@ -158,7 +158,7 @@ func (m *Members) nextGzip() (err error) {
 func (m *Members) nextZstd() (err error) {
 	m.frame = frame{raw: m.raw}
 	if m.zs == nil {
-		m.zs, err = zstd.NewReader(&m.frame, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxWindow))
+		m.zs, err = zstd.NewReader(&m.frame, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	} else {
 		err = m.zs.Reset(&m.frame)
 	}

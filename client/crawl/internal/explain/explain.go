@@ -38,8 +38,8 @@ func Rules(p *collection.Page, col *collection.Collection) (list []string) {
 	return list
 }
 
-// Estimates says what is believed of a page's changes, and what a visit gains.
-func Estimates(p *collection.Page, site *collection.Site, col *collection.Collection, now time.Time) (list []string) {
+// estimates says what is believed of a page's changes, and what a visit gains.
+func estimates(p *collection.Page, site *collection.Site, col *collection.Collection, now time.Time) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if _, is := col.Copy(); is {
 		return []string{"none: in a copy, a page is fetched when its site says that it has changed"}

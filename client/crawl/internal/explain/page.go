@@ -54,7 +54,7 @@ func Page(col *collection.Collection, s *seed.Seeder, url string, now time.Time)
 	}
 	w.Rules = append(w.Rules, Rules(&p, col)...)
 	site, _ := col.SiteByID(p.Site)
-	w.Beliefs = Estimates(&p, &site, col, now)
+	w.Beliefs = estimates(&p, &site, col, now)
 	w.Signals = Signals(col, &p, &site)
 	return w, &p, nil
 }
