@@ -4,16 +4,15 @@
 //
 //	go run ./bench/cluster [--hosts 120] [--pages 800] [--nodes 3] [--partitions 12] [--rounds 3]
 //
-// The hosts, of this machine, have as many pages each, whose links lead to each other, and four of each to other hosts. In each round one crawler fetches all pages,
-// then the nodes do, without and with events in NATS. The nodes and one process with three NATS servers, which sync every write, run until all
-// pages are there, and 15 s more, and hand over their partitions. Printed are the medians of the processor time, in ms a page, and of its ratios, and how many URLs
+// The hosts, of this machine, have as many pages each, whose links lead to each other, and four of each to other hosts. In each round one crawler fetches all
+// pages, then the nodes do, without and with events in NATS: one process with three NATS servers, which sync every write. The crawlers run until all pages are
+// there, and 15 s more; nodes hand over their partitions then. Printed are the medians of the processor time, in ms a page, and of its ratios, and how many URLs
 // there are in a message between partitions.
 package main
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -195,8 +194,8 @@ func median(list []float64) float64 {
 }
 
 // args returns the arguments of a crawler whose collection is in a directory.
-func (s *setting) args(command, into string, more ...string) []string {
-	args := []string{command}
+func (s *setting) args(into string, more ...string) []string {
+	args := []string{"run"}
 	for i := range s.hosts {
 		args = append(args, "http://"+s.host(i)+"/")
 	}
@@ -213,97 +212,96 @@ func (s *setting) ms(programs ...*program.Program) (sum float64) {
 	return sum
 }
 
-func (s *setting) all() bool { return s.fetched() == s.hosts*s.pages }
-
-// alone has one crawler fetch all pages.
-func (s *setting) alone(ctx context.Context) (cpu float64, err error) {
+// crawl has n crawlers fetch all pages, each with its own directory and the same further arguments, and returns their processor time once they have ended. Beside them
+// runs a program that they need, or nil.
+func (s *setting) crawl(ctx context.Context, dir string, n int, beside *program.Program, more ...string) (cpu float64, err error) {
 	s.forget()
-	into, err := os.MkdirTemp(s.dir, "alone-")
-	if err != nil {
-		return 0, err
+	var crawlers, all []*program.Program
+	if beside != nil {
+		all = append(all, beside)
 	}
-	defer os.RemoveAll(into)
-	p, err := program.Start(ctx, nil, filepath.Join(s.dir, "crawler"), s.args("crawl", into)...)
-	if err != nil {
-		return 0, err
-	}
-	err = program.Until(ctx, "the end of the crawl", p.Ended)
-	if err == nil {
-		err = p.Err()
-	}
-	if err == nil && !s.all() {
-		err = errors.New("some are missing")
-	}
-	if err != nil {
-		return 0, fmt.Errorf("one crawler: %d of %d pages: %w: %s", s.fetched(), s.hosts*s.pages, err, p.Tail())
-	}
-	return s.ms(p), nil
-}
-
-// shared has some crawlers fetch all pages together.
-func (s *setting) shared(ctx context.Context, events string) (cpu, broke, each float64, err error) {
-	s.forget()
-	dir, err := os.MkdirTemp(s.dir, "shared-")
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer os.RemoveAll(dir)
-	self, err := os.Executable()
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	urls := make(chan string, 1)
-	broker, err := program.Start(ctx, func(line []byte) error { urls <- strings.TrimSpace(string(line)); return nil }, self, "nats", filepath.Join(dir, "nats"))
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer broker.End()
-	if err := program.Until(ctx, "NATS", func() bool { return len(urls) > 0 }, broker); err != nil {
-		return 0, 0, 0, err
-	}
-	at := <-urls
-	conn, err := jetlog.Connect(at, "")
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer conn.Close()
-	listening, err := conn.SubscribeSync("parley-crawl-crawl-urls.*")
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	var nodes []*program.Program
 	end := func() {
 		var ending sync.WaitGroup
-		for _, p := range nodes {
+		for _, p := range crawlers {
 			ending.Go(p.End)
 		}
 		ending.Wait()
 	}
 	defer end()
-	for i := range s.nodes {
-		p, err := program.Start(ctx, nil, filepath.Join(s.dir, "crawler"), s.args("run", filepath.Join(dir, fmt.Sprint("node", i)), "--cluster", at,
-			"--partitions", strconv.Itoa(s.partitions), "--cluster-events", events)...)
+	for i := range n {
+		p, err := program.Start(ctx, nil, filepath.Join(s.dir, "crawler"), s.args(filepath.Join(dir, fmt.Sprint("crawler", i)), more...)...)
 		if err != nil {
-			return 0, 0, 0, err
+			return 0, err
 		}
-		nodes = append(nodes, p)
+		crawlers, all = append(crawlers, p), append(all, p)
 	}
-	if err := program.Until(ctx, "all pages", s.all, append(nodes, broker)...); err != nil {
-		return 0, 0, 0, fmt.Errorf("%d of %d: %w", s.fetched(), s.hosts*s.pages, err)
+	if err := program.Until(ctx, "all pages", func() bool { return s.fetched() == s.hosts*s.pages }, all...); err != nil {
+		return 0, fmt.Errorf("%d of %d: %w", s.fetched(), s.hosts*s.pages, err)
 	}
 	if err := pause.Sleep(ctx, 15*time.Second); err != nil {
-		return 0, 0, 0, err
+		return 0, err
 	}
 	end()
+	for _, p := range crawlers {
+		if p.Err() != nil {
+			return 0, fmt.Errorf("%s: %w: %s", p.Name, p.Err(), p.Tail())
+		}
+	}
+	return s.ms(crawlers...), nil
+}
+
+// alone has one crawler fetch all pages.
+func (s *setting) alone(ctx context.Context) (cpu float64, err error) {
+	dir, err := os.MkdirTemp(s.dir, "alone-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	return s.crawl(ctx, dir, 1, nil)
+}
+
+// shared has some crawlers fetch all pages together, and also returns the processor time of NATS, and how many URLs a message has.
+func (s *setting) shared(ctx context.Context, events string) (cpu, nats, each float64, err error) {
+	fail := func(err error) (cpu, nats, each float64, _ error) { return 0, 0, 0, err }
+	dir, err := os.MkdirTemp(s.dir, "shared-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return fail(err)
+	}
+	urls := make(chan string, 1)
+	broker, err := program.Start(ctx, func(line []byte) error { urls <- strings.TrimSpace(string(line)); return nil }, self, "nats", filepath.Join(dir, "nats"))
+	if err != nil {
+		return fail(err)
+	}
+	defer broker.End()
+	if err := program.Until(ctx, "NATS", func() bool { return len(urls) > 0 }, broker); err != nil {
+		return fail(err)
+	}
+	at := <-urls
+	conn, err := jetlog.Connect(at, "")
+	if err != nil {
+		return fail(err)
+	}
+	defer conn.Close()
+	listening, err := conn.SubscribeSync("parley-crawl-crawl-urls.*")
+	if err != nil {
+		return fail(err)
+	}
+	cpu, err = s.crawl(ctx, dir, s.nodes, broker, "--cluster", at, "--partitions", strconv.Itoa(s.partitions), "--cluster-events", events)
+	if err != nil {
+		return fail(err)
+	}
 	messages, sent := 0, 0
 	for m, err := listening.NextMsg(time.Second); err == nil; m, err = listening.NextMsg(time.Second) {
 		messages, sent = messages+1, sent+bytes.Count(m.Data, []byte("\n"))
 	}
 	broker.End()
-	for _, p := range append(nodes, broker) {
-		if p.Err() != nil {
-			return 0, 0, 0, fmt.Errorf("%s: %w: %s", p.Name, p.Err(), p.Tail())
-		}
+	if err := broker.Err(); err != nil {
+		return fail(fmt.Errorf("NATS: %w: %s", err, broker.Tail()))
 	}
-	return s.ms(nodes...), s.ms(broker), float64(sent) / float64(messages), nil
+	return cpu, s.ms(broker), float64(sent) / float64(messages), nil
 }
