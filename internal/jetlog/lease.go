@@ -19,7 +19,7 @@ import (
 // Another program takes the lease once it has seen no renewal for its whole time, on its own monotonic clock, if in that time NATS has
 // stored its own messages with no interruption of more than half of it. So no lease ends while NATS is away or elects a leader, and
 // once NATS answers again the holder has the whole time to renew. A holder that runs loses its lease only if it, and not the other
-// program, is cut off from NATS for the whole time.
+// program, is cut off from NATS for the whole time; or if NATS has lost the bucket.
 //
 // At most one goroutine uses it.
 type Lease struct {
@@ -148,7 +148,7 @@ func (l *Lease) Keep(ctx context.Context) error {
 		if holder != l.name {
 			return fmt.Errorf("%w: %s", ErrFenced, holder)
 		}
-		if (err != nil || l.revision < before) && l.isLost(ctx) {
+		if (err != nil && !errors.Is(err, context.DeadlineExceeded) || l.revision < before) && l.isLost(ctx) { // no second wait for a server that does not answer
 			return fmt.Errorf("%w: NATS has lost the lease", ErrFenced)
 		}
 		if wait = l.lasts / 4; err != nil {

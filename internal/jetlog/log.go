@@ -40,7 +40,7 @@ type Log struct {
 
 	watched // guards the fields below
 	told    protocol.Cursor
-	floor   protocol.Cursor // of the stream, when it was asked last; zero where the log is written
+	floor   protocol.Cursor // of the stream, when it was asked last
 	begun   protocol.Cursor // where it is written: the floor of the stream when Tell began
 
 	forgetting sync.Mutex      // guards forgot; held while messages are deleted
@@ -135,11 +135,10 @@ func (l *Log) Read(ctx context.Context, after protocol.Cursor, max int) ([]proto
 	}
 	changes, err := l.Journal.Read(ctx, after, max)
 	if errors.Is(err, protocol.ErrTooOld) && after.Epoch == told.Epoch {
-		changes, err = l.Stream.read(ctx, after, max)
-		if errors.Is(err, protocol.ErrTooOld) {
-			if _, floor, unknown := l.Stream.span(ctx); unknown == nil {
-				l.change(func() { l.floor = floor }) // it has dropped some since
-			}
+		var floor protocol.Cursor
+		changes, floor, err = l.Stream.read(ctx, after, max)
+		if !errors.Is(err, protocol.ErrAway) {
+			l.change(func() { l.floor = floor }) // which may have dropped some since
 		}
 	}
 	for i := range changes {

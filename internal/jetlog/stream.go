@@ -275,8 +275,8 @@ func (s *Stream) span(ctx context.Context) (last place, floor protocol.Cursor, e
 }
 
 // read returns at most some of the changes after a cursor, as [protocol.Log] does, from the stream itself: for a reader that
-// comes from longer ago than a copy on this machine has changes.
-func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) ([]protocol.Change, error) {
+// comes from longer ago than a copy on this machine has changes. It also returns the floor of the stream.
+func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) (_ []protocol.Change, floor protocol.Cursor, _ error) {
 	if most < 1 {
 		most = protocol.MaxBatch
 	}
@@ -286,16 +286,16 @@ func (s *Stream) read(ctx context.Context, after protocol.Cursor, most int) ([]p
 	switch {
 	case err != nil:
 	case after.Epoch != floor.Epoch:
-		return nil, fmt.Errorf("read after %v: %w: the log is at %v", after, protocol.ErrEpoch, last.head())
+		return nil, floor, fmt.Errorf("read after %v: %w: the log is at %v", after, protocol.ErrEpoch, last.head())
 	case after.Seq < floor.Seq:
-		return nil, fmt.Errorf("read after %v: %w: the log has changes after %v", after, protocol.ErrTooOld, floor)
+		return nil, floor, fmt.Errorf("read after %v: %w: the log has changes after %v", after, protocol.ErrTooOld, floor)
 	default:
 		var changes []protocol.Change
 		if changes, err = s.changes(ctx, &last, after, most); err == nil {
-			return fill(after.Seq, changes, most), nil
+			return fill(after.Seq, changes, most), floor, nil
 		}
 	}
-	return nil, fmt.Errorf("read after %v: %w: %w", after, protocol.ErrAway, err)
+	return nil, floor, fmt.Errorf("read after %v: %w: %w", after, protocol.ErrAway, err)
 }
 
 // changes returns at most some of the changes after a cursor of the last epoch, without those that were deleted. None is an error.

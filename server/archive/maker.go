@@ -75,8 +75,8 @@ type Maker struct {
 	Every time.Duration
 
 	// MaxAge is how long an archive may be served, or stay in Dir, after a page in it
-	// was deleted or changed. Zero means an hour. While Named does not know, it stays, and
-	// is not served.
+	// was deleted or changed. Zero means an hour. While Named, or Log, does not know,
+	// it stays, and is not served.
 	MaxAge time.Duration
 
 	// NoArchive reports whether a page asks that no copy of it be kept: an archive

@@ -158,7 +158,7 @@ func (k *stock) changed() {
 }
 
 // good deletes the archives that may not be served any more, and returns the verified
-// ones of the rest, if they are known to be named.
+// ones of the rest, if it is known which may be served.
 func (k *stock) good() []*file {
 	head := k.journal.Head()
 	if head.IsZero() {
@@ -167,11 +167,10 @@ func (k *stock) good() []*file {
 	var unknown error
 	k.drop(func(f *file) bool {
 		named, err := k.named(f.Archived)
-		unknown = cmp.Or(unknown, err)
 		if err == nil && named && !k.look(f) {
 			err = errBehind
-			unknown = cmp.Or(unknown, err)
 		}
+		unknown = cmp.Or(unknown, err)
 		return err == nil && (!named || f.Cursor.Epoch != head.Epoch || f.Cursor.Seq > head.Seq || !k.check(f, nil) || k.isPast(f))
 	})
 	if unknown != nil {

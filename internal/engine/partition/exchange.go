@@ -36,7 +36,7 @@ type Carrier interface {
 	Receive(ctx context.Context, store func(finds []Find, damaged error) error) error
 }
 
-// MostFinds is how many finds a batch has at most.
+// MostFinds is how many finds a file or message has at most.
 const MostFinds = 1000
 
 // Pack returns the finds as batches of lines of JSON, each for one partition and of at most so many bytes, unless a single find is longer.
