@@ -31,8 +31,12 @@ func TestURLsOfOtherPartitionsAreKept(t *testing.T) {
 	moved := r.answer("/old", 301, "")
 	target := foreign(3, 3)
 	moved.Target = &target
-	out := r.commit(collection.Commit{Visits: []collection.Visit{v, moved}, Finds: []collection.Find{foreign(2, 1)}})
-	if p := out.Visited[1].Page; len(out.New) != 1 || p.State != collection.Moved || p.Fault != "" {
+	out := r.commit(collection.Commit{Visits: []collection.Visit{v}, Finds: []collection.Find{foreign(2, 1)}})
+	if len(out.New) != 1 {
+		t.Errorf("committed %+v", out)
+	}
+	out = r.commit(collection.Commit{Visits: []collection.Visit{moved}, Finds: []collection.Find{foreign(2, 1)}})
+	if p := out.Visited[0].Page; p.State != collection.Moved || p.Fault != "" {
 		t.Errorf("committed %+v", out)
 	}
 	const first, second = "2 https://other1.example/ 1\n300 https://other2.example/ 2\n", "3 https://other3.example/ 3\n"
@@ -40,8 +44,8 @@ func TestURLsOfOtherPartitionsAreKept(t *testing.T) {
 	if got, _ := outgoing(10); got != first+second {
 		t.Errorf("kept:\n%swant:\n%s", got, first+second)
 	}
-	got, last := outgoing(2)
-	want(t, "the oldest two", got, first)
+	got, last := outgoing(1)
+	want(t, "of the oldest transaction", got, first)
 	must.OK(t, collection.Sent(r.c, last))
 	got, last = outgoing(2)
 	want(t, "the rest", got, second)
@@ -50,4 +54,38 @@ func TestURLsOfOtherPartitionsAreKept(t *testing.T) {
 	got, _ = outgoing(2)
 	want(t, "what came then", got, "4 https://other5.example/ 5\n")
 	check(t, r.c)
+}
+
+// A URL whose transaction failed is kept by the next one that names it, and as many URLs as a transaction names are kept.
+func TestURLsOfOtherPartitionsAfterAFailure(t *testing.T) {
+	r := newKeeper(t, collection.WARC, "")
+	r.o.MaxEvents = 1
+	r.reopen()
+	r.find("/a")
+	r.visit("/a", 200, "1")
+	var finds []collection.Find
+	for n := range 3000 {
+		finds = append(finds, collection.Find{URL: fmt.Sprintf("https://other.example/a/page/with/a/longer/name/%d", n), Partition: 2})
+	}
+	unblock := must.Get(r.c.BlockEvents(1))
+	if _, err := r.c.Commit(&collection.Commit{Visits: []collection.Visit{r.answer("/a", 200, "2")}, Finds: finds}); err == nil {
+		t.Error("committed")
+	}
+	must.OK(t, unblock())
+	r.commit(collection.Commit{Finds: finds})
+	for turn := 0; ; turn++ {
+		got, last, err := collection.Outgoing(r.c, 1)
+		must.OK(t, err)
+		if len(got) == 0 {
+			if turn < 2 || len(finds) > 0 {
+				t.Errorf("after %d records %d URLs are missing", turn, len(finds))
+			}
+			return
+		}
+		for i := range got {
+			want(t, "URL", got[i].URL, finds[i].URL)
+		}
+		finds = finds[len(got):]
+		must.OK(t, collection.Sent(r.c, last))
+	}
 }

@@ -34,6 +34,8 @@ type update struct {
 	files  *mirror.Names // nil if no file changes
 	copied *copyMeta     // nil if this is not a copy
 	out    *Committed
+
+	outgoing []byte // URLs for other partitions that are not written yet
 }
 
 // update runs f in one durable transaction, and then publishes its changes in memory. The caller holds c.mu.
@@ -96,6 +98,7 @@ func (c *Collection) update(f func(u *update) error) error {
 	if err != nil {
 		c.sinks.committed = was
 		c.sinks.rollback()
+		c.index.kept = nil // some of these URLs are not stored
 		return err
 	}
 	// Readers of the log come last: what they see is in the state and in its place.
@@ -157,6 +160,9 @@ func (u *update) flush() error {
 		}
 	}
 	if err := u.sites.flush(u.tx, u.batch); err != nil {
+		return err
+	}
+	if err := u.putOutgoing(); err != nil {
 		return err
 	}
 	return u.batch.Flush(u.pages.last, len(u.sites.origins), u.firsts.changed)
