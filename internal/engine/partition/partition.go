@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"io"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/parleyweb/parley/internal/engine/fresh"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // most is the largest number of partitions: each host is compared with all of them.
@@ -41,18 +41,18 @@ func Parse(text string) (p Partition, err error) {
 
 func (p Partition) String() string { return fmt.Sprintf("%d/%d", p.Number, p.Of) }
 
-// Foreign returns the number of the partition that has the host of a URL, 0 if that is this one. It depends on the registrable domain alone, so
+// Foreign returns the number of the partition that has the host of a URL or an origin, 0 if that is this one. It depends on the registrable domain alone, so
 // that all hosts of a domain have one crawler, which waits between requests to them. When a partition is added to n, one domain in
 // n+1 moves to it, and no other moves (rendezvous hashing).
 func (p Partition) Foreign(of string) int {
 	if p.Of < 2 {
 		return 0
 	}
-	domain := ""
-	if u, err := url.Parse(of); err == nil {
-		domain = Domain(strings.ToLower(u.Hostname()))
+	_, host, _ := strings.Cut(protocol.Origin(of), "://")
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host = host[:i]
 	}
-	owner, key, largest := 0, hash(domain), uint64(0)
+	owner, key, largest := 0, hash(Domain(strings.ToLower(strings.Trim(host, "[]")))), uint64(0)
 	for i := 1; i <= p.Of; i++ {
 		if w := weight(key, uint64(i)); w >= largest {
 			owner, largest = i, w

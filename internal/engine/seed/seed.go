@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -216,7 +217,7 @@ func (s *Seeder) judge(url string, hash uint64) *opinion {
 		v.Rule = rule
 	}
 	if v.Partition = c.of.Partition.Foreign(v.URL[:begin]); v.Partition > 0 && v.Rule == "" {
-		v.Rule = fmt.Sprintf("its host is in partition %d, not in %s", v.Partition, c.of.Partition)
+		v.Rule = "its host is in partition " + strconv.Itoa(v.Partition) + ", not in " + c.of.Partition.String()
 	} else {
 		v.Partition = 0
 	}
