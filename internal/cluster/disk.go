@@ -277,7 +277,7 @@ func pack(to, state string, backup func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	z := coding.NewZstd(f)
+	z := coding.NewFastZstd(f)
 	if backup == nil {
 		backup = func(w io.Writer) error {
 			s, err := os.Open(state)
