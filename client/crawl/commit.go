@@ -38,9 +38,7 @@ type result struct {
 const (
 	commitSize  = 1000                   // visits in a commit, about
 	commitBytes = 4 << 20                // of bodies in a commit, about; as many more are fetched during the commit
-	linger      = 300 * time.Millisecond // until reads that do not fill a commit are committed
-
-	shortLinger = 10 * time.Millisecond // the same where nothing else is to be fetched
+	linger      = 500 * time.Millisecond // until reads that do not fill a commit are committed
 )
 
 // The committer commits the results of reading, and then updates the state that depends on them, under the work's lock.
@@ -66,18 +64,16 @@ func (k *committer) run() error {
 	timer.Stop()
 	var batch []result
 	for waiting := false; ; {
-		hurry := false
+		late := false
 		select {
 		case <-k.in.Wake:
 		case <-timer.C:
-			waiting, hurry = false, true
-		case <-k.in.Hurry:
-			hurry = true
+			waiting, late = false, true
 		}
 		tasks := math.MaxInt
 		if k.in.Idle.Load() {
 			k.work.Lock()
-			tasks = k.work.busy // if all of these have ended, there is nothing to wait for
+			tasks = (k.work.busy + 1) / 2 // once half of them have ended, the Harvester may soon have too few
 			k.work.Unlock()
 		}
 		some, ready, closed := k.in.State(tasks)
@@ -86,10 +82,10 @@ func (k *committer) run() error {
 			return k.commit(nil, true)
 		case !some:
 			continue
-		case !ready && !closed && !hurry:
+		case !ready && !closed && !late:
 			if !waiting {
 				waiting = true
-				timer.Reset(k.linger())
+				timer.Reset(k.c.hurried(linger))
 			}
 			continue
 		}
@@ -112,14 +108,6 @@ func (k *committer) run() error {
 		k.work.checkStop(k.c.Stop.reached(k.count, time.Now()))
 		k.work.rouse()
 	}
-}
-
-// linger is how long a commit that is not full may wait for more reads.
-func (k *committer) linger() time.Duration {
-	if k.in.Idle.Load() { // the Manager may be waiting for just this
-		return shortLinger
-	}
-	return k.c.hurried(linger)
 }
 
 // commit stores a list of reads in one transaction, and then updates the frontier and the sites.

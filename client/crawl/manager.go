@@ -58,7 +58,7 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 			}
 		}
 		m.in.Idle.Store(true)
-		pause.Wake(m.in.Hurry) // after that, so that the committer does not wait for more: parsed pages may contain the next URLs to fetch
+		pause.Wake(m.in.Wake) // after that: the parsed pages may contain the next URLs to fetch
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
 		case <-m.work.news:

@@ -19,9 +19,8 @@ type Item interface {
 // A Queue queues items until they are committed. It wakes the committer once per commit: once
 // per page would cost as much as parsing the page, on a fast site.
 type Queue[T Item] struct {
-	Wake  chan struct{} // of capacity 1
-	Hurry chan struct{} // the same: asks for a commit at once
-	Idle  atomic.Bool   // the Manager waits for something to fetch, and so for a commit
+	Wake chan struct{} // of capacity 1
+	Idle atomic.Bool   // the Manager waits for something to fetch, and so for a commit
 
 	most struct{ items, bytes int } // that fill a commit
 
@@ -37,7 +36,7 @@ type Queue[T Item] struct {
 
 // New returns a queue of which so many items, or bytes of their bodies, fill a commit. Twice as many fit.
 func New[T Item](items, bytes int) *Queue[T] {
-	q := &Queue[T]{Wake: make(chan struct{}, 1), Hurry: make(chan struct{}, 1)}
+	q := &Queue[T]{Wake: make(chan struct{}, 1)}
 	q.most.items, q.most.bytes, q.room.L = items, bytes, &q.mu
 	return q
 }
