@@ -12,12 +12,15 @@ type rule struct {
 	exact   string // of an Allow, pattern with needless encodings kept, if that differs; then only this form matches
 	text    string // as it is written, for people
 	allow   bool
-	literal bool // pattern has neither wildcard nor end
+	prefix  string // of pattern, before the first wildcard or query, or the end: of every path that matches pattern, in either form
 }
 
 func newRule(pattern string, allow bool) rule {
 	r := rule{pattern: canonical(pattern, true), text: pattern, allow: allow}
-	r.literal = strings.IndexByte(r.pattern, '*') < 0 && !strings.HasSuffix(r.pattern, "$")
+	r.prefix = r.pattern
+	if i := strings.IndexAny(r.pattern, "*?$"); i >= 0 {
+		r.prefix = r.pattern[:i]
+	}
 	if l := loosen(r.pattern, "?*"); l != r.pattern {
 		r.loose = l
 	}
@@ -38,11 +41,10 @@ func (r *rule) matches(t *target) bool {
 	if r.exact != "" {
 		return Match(r.exact, t.exact)
 	}
-	if r.literal {
-		if strings.HasPrefix(t.path, r.pattern) {
-			return true
-		}
-	} else if Match(r.pattern, t.path) {
+	if !strings.HasPrefix(t.path, r.prefix) {
+		return false
+	}
+	if r.prefix == r.pattern || Match(r.pattern, t.path) {
 		return true
 	}
 	if t.loose == "" || r.loose == "" && t.loose == t.path {

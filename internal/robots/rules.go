@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -117,6 +118,24 @@ func (r *Rules) saidAt(now time.Time) *Rules {
 func (r *Rules) Allowed(agent, path string, others ...string) bool {
 	return r.accepted.file.Allowed(agent, path, others...) &&
 		(r.candidate == nil || r.candidate.file.Allowed(agent, path, others...))
+}
+
+// AllowsBelow reports whether "*" may fetch every path that begins with dir, which begins and ends in "/". It does not
+// try wildcards: false means that some path may be forbidden.
+func (r *Rules) AllowsBelow(dir string) bool {
+	return r.accepted.file.allowsBelow(dir) && (r.candidate == nil || r.candidate.file.allowsBelow(dir))
+}
+
+func (f *File) allowsBelow(dir string) bool {
+	for _, m := range f.members("*") {
+		for _, r := range m.group.rules {
+			// A directory in another spelling need not begin all spellings of its paths.
+			if !r.allow && (strings.HasPrefix(r.prefix, dir) || strings.HasPrefix(dir, r.prefix) || canonical(dir, false) != dir) {
+				return false
+			}
+		}
+	}
+	return !f.deny
 }
 
 // stored is the encoding of Rules. A null text means that there was no file.

@@ -173,3 +173,50 @@ func FuzzRules(f *testing.F) {
 		}
 	})
 }
+
+// Where everything below a directory is said to be allowed, every path below it is, in any spelling; and that is said
+// of most directories that no line names.
+func TestAllowsBelow(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	text := func(n int) (s string) {
+		pieces := []string{"/", "/", "/", "a", "a", "b", "A", "%41", "%61", "*", "$", "?", "%3f", "%3F", "%2f", "%2F", "%2A", "%", "%%34", "1", "\"", "%22", "#"}
+		for range 1 + r.IntN(n) {
+			s += pieces[r.IntN(len(pieces))]
+		}
+		return s
+	}
+	file := func() []byte {
+		s := "User-agent: bot\nDisallow: /\nUser-agent: *\n"
+		for range 1 + r.IntN(3) {
+			s += []string{"Allow: /", "Disallow: /"}[r.IntN(2)] + text(6) + "\n"
+		}
+		return []byte(s)
+	}
+	now := time.Now()
+	said := 0
+	for range 20_000 {
+		rules := (*robots.Rules)(nil).Read(file(), now, 0)
+		if r.IntN(2) == 0 {
+			rules = rules.Read(file(), now, time.Minute)
+		}
+		path := "/" + text(9)
+		for i := range path {
+			if path[i] != '/' || !rules.AllowsBelow(path[:i+1]) {
+				continue
+			}
+			said++
+			if other := path[:i+1] + text(4); !rules.Allowed("*", path, other) || !rules.Allowed("*", other) {
+				t.Fatalf("below %q: %q or %q is forbidden\n%s", path[:i+1], path, other, rules.Encode())
+			}
+		}
+	}
+	if said < 5000 {
+		t.Errorf("said %d times", said)
+	}
+	rules := (*robots.Rules)(nil).Read([]byte("User-agent: *\nDisallow: /a/b\nDisallow: /c*/d"), now, 0)
+	for dir, want := range map[string]bool{"/": false, "/a/": false, "/a/b/": false, "/a/bc/": false, "/a/c/": true, "/ab/": true, "/c/": false, "/cd/": false, "/d/": true, "/%61/c/": false} {
+		if got := rules.AllowsBelow(dir); got != want {
+			t.Errorf("all below %s allowed: %v, want %v", dir, got, want)
+		}
+	}
+}

@@ -33,7 +33,7 @@ const (
 // dir lists a directory, and appends its subdirectories to next.
 func (a *ahead) dir(d *walkDir, next []*walkDir) ([]*walkDir, error) {
 	a.files, a.links = a.files[:0], nil
-	d.own = a.walk.ownIn(d)
+	d.own, d.free = a.walk.ownIn(d), a.walk.rules.AllowsBelow(a.walk.site.urls.path(d.prefix))
 	first := len(next)
 	f, err := a.walk.tree.openDir(d.real)
 	var open *sharedDir
@@ -275,7 +275,7 @@ func (w *walk) left(d *walkDir, o *inventory.Offer, x file, real string, linked 
 		o.URL, left = "", leftLongURL
 	case s.urls.path(o.URL) == "/robots.txt":
 		left = leftRules
-	case !s.allowed(w.rules, x.name, o.URL):
+	case !d.free && !s.allowed(w.rules, x.name, o.URL):
 		left = leftRobots
 	}
 	return left

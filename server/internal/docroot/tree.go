@@ -147,6 +147,7 @@ type walkDir struct {
 	deep   bool   // the directories below are walked too
 	plain  bool   // prefix is base + place, since no name had to be escaped
 	own    ownKind
+	free   bool     // robots.txt forbids none of its files, as is known once it is listed
 	only   []string // nil, or the names to which the walk of this directory is limited
 }
 
