@@ -19,6 +19,7 @@ import (
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
+	"github.com/parleyweb/parley/internal/fetch"
 	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/site/agent"
@@ -123,7 +124,7 @@ func notifier() *command.Command {
 			bind("welcome-rate", &d.welcome.Rate, "allow each crawler `N` requests a second (0: not stated; crawlers use their own polite rate)"),
 			bind("welcome-connections", &d.welcome.Connections, "allow each crawler `N` connections (0: not stated)"),
 			bind("welcome-batch", &d.welcome.Batch, "allow batches of at most `N` pages (0: not stated)"),
-			bind("no-self-check", &d.noSelfCheck, "skip the check at the start that fetches a few published pages from the web server"),
+			bind("no-self-check", &d.noSelfCheck, "skip the check at the start that fetches robots.rdf and a few published pages from the web server"),
 		}),
 		Run: d.run,
 	}
@@ -319,7 +320,7 @@ func (d *daemon) publish(ctx context.Context, env *command.Env, journal *server.
 		w.own(ctx, own)
 	}
 	if !d.noSelfCheck {
-		own("self-check", func() error { selfCheck(ctx, journal, p, d.site.HTTP(), env.Log); return nil })
+		own("self-check", func() error { selfCheck(ctx, journal, p, &d.site, env.Log); return nil })
 	}
 	env.Log.Info("notifier listens", "address", doors.Addr().String(), "base", d.site.Base, "state", d.site.State, "manifest", snapshot.Path)
 	return wait()
@@ -348,14 +349,14 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, showOut func(co
 	return err
 }
 
-// selfCheck waits for the first scan and then checks whether the web server serves what is published.
-func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher, via *http.Client, log *slog.Logger) {
+// selfCheck waits for the first scan and then checks whether the web server serves what is published, and forwards what it is to forward.
+func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher, site *siteflags.Flags, log *slog.Logger) {
 	for p.Status().Looks == 0 {
 		if !pause.For(ctx, 100*time.Millisecond) {
 			return
 		}
 	}
-	checked, err := server.SelfCheck(ctx, journal, via, 0)
+	checked, err := server.SelfCheck(ctx, journal, site.HTTP(), 0)
 	if err != nil {
 		if ctx.Err() == nil {
 			log.Warn("self-check failed to run", "err", err)
@@ -364,6 +365,21 @@ func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher
 	}
 	for _, f := range checked.Findings {
 		log.Warn("self-check: " + f.String())
+	}
+	asking := fetch.Client{Agent: "Parley self-check", Timeout: 10 * time.Second}
+	if via := site.HTTP(); via != nil {
+		asking.Transport = via.Transport
+	}
+	for _, url := range []string{site.ManifestURL(), doors.Describe(site.Base).Discovery} {
+		wrong := ""
+		if a, err := asking.Get(ctx, url, nil); err != nil {
+			wrong = err.Error()
+		} else if a.Close(); !a.OK() {
+			wrong = url + ": the web server answers " + a.Says()
+		}
+		if wrong != "" && ctx.Err() == nil {
+			log.Warn("self-check: " + wrong + ": crawlers do not find what is published. Let the web server forward this URL; \"rdfgen setup\" writes its configuration, and \"rdfgen doctor\" checks it")
+		}
 	}
 	log.Info("self-check: " + checked.String())
 }

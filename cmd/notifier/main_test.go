@@ -73,6 +73,35 @@ func TestStatusMetricsAndHealth(t *testing.T) {
 	}
 }
 
+// A notifier that its web server does not forward to says so at the start: crawlers would never find it.
+func TestSelfCheckOfWhatIsForwarded(t *testing.T) {
+	dir := t.TempDir()
+	root := filepath.Join(dir, "public")
+	must.Write(t, filepath.Join(root, "a.html"), "a")
+	f := must.Get(front.Serve(root))
+	defer f.Close()
+	for listen, want := range map[string]int{f.Sidecar: 0, front.FreeAddress(): 1} {
+		ctx, stop := context.WithCancel(t.Context())
+		log := must.Get(os.Create(filepath.Join(dir, "log")))
+		said := func() string { return string(must.Get(os.ReadFile(log.Name()))) }
+		ended := make(chan int)
+		go func() {
+			ended <- command.Main(ctx, notifier, []string{"--docroot", root, "--base", f.Base, "--state", filepath.Join(dir, "state"), "--listen", listen}, nil, io.Discard, log)
+		}()
+		until(t, func() bool { return strings.Contains(said(), "1 of 1 pages were checked") })
+		for _, path := range []string{"robots.rdf", ".well-known/parley"} {
+			if got := strings.Count(said(), f.Base+path+": the web server answers 502 Bad Gateway: crawlers do not find"); got != want {
+				t.Errorf("--listen %s: %d warnings of %s, want %d: %s", listen, got, path, want, said())
+			}
+		}
+		stop()
+		if code := <-ended; code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		log.Close()
+	}
+}
+
 func TestMisuse(t *testing.T) {
 	for _, args := range [][]string{
 		{"--base", "https://example.org/"},
