@@ -28,36 +28,30 @@ func (p *Page) Listen() {
 
 // beside returns the page valued for a visit of its own, in addition to the manifest of its site: as if only
 // the share of its importance that the manifest leaves out counted, and no source told of the page. It also
-// returns that share, which is 1 where there is no such manifest, and for a page that is visited between two polls of it
+// returns the deal, that share, which is 1 where there is no such manifest, and for a page that is visited between two polls of it
 // the age at which it is.
-func (pr Priced) beside(p *Page) (q Page, untold float64, between time.Duration) {
-	q, untold = *p, 1
+func (pr Priced) beside(p *Page) (q Page, d deal, untold float64, between time.Duration) {
+	q = *p
 	if pr.Objective.Rule != "" {
-		return p.unannounced(), untold, 0
+		q = p.unannounced()
 	}
-	s := p.Site
-	if s == nil || !p.Listed || !s.Manifest.Planned || p.told() > 0 || p.proven(polled, 1) <= obliging {
-		return q, untold, 0
+	d, untold = pr.deal(&q), 1
+	if s := q.Site; s != nil && q.Listed && s.Manifest.Planned && q.told() == 0 && q.proven(polled, 1) > obliging {
+		if between = d.between(days(s.Manifest.Every)); between == 0 {
+			untold -= bounded(q.proven(polled, s.Manifest.Recall), mostFew)
+			q.Importance *= untold
+			d.importance = finite(q.Importance)
+			q.Heard.Confirmed = time.Time{}
+		}
 	}
-	if between = pr.between(p); between > 0 {
-		return q, untold, between
-	}
-	untold -= bounded(p.proven(polled, s.Manifest.Recall), mostFew)
-	q.Importance *= untold
-	q.Heard.Confirmed = time.Time{}
-	return q, untold, 0
+	return q, d, untold, between
 }
 
-// between is the age at which a page is visited between two polls of its site's manifest, 0 if it waits for the polls.
+// between is the age at which a page is visited between two polls of its site's manifest, so many days apart, 0 if it waits for the polls.
 // Without a manifest it would be visited at the age of x changes; a poll saves visits of x - ln(1+x) changes. Of k visits
 // from one poll to the next, the last one only if the manifest names the page, the best number is that with the largest
 // k (1 - R1(x) - e^-(y/k)), y being the changes in all these ages together.
-func (pr Priced) between(p *Page) time.Duration {
-	every := days(p.Site.Manifest.Every)
-	if !(every > 0) {
-		return 0
-	}
-	d := pr.deal(p)
+func (d *deal) between(every float64) time.Duration {
 	age := d.due(Hearing{})
 	if !(age < every) {
 		return 0

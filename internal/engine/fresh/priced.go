@@ -112,9 +112,8 @@ func (pr *Priced) flat() any {
 // apart from Shortest and Longest. The gain of a page that was never visited is the number of days that its
 // first copy is expected to stay right, up to Longest or 90 days, whichever is more.
 func (pr Priced) Profit(p *Page, now time.Time) float64 {
-	own, _, _ := pr.beside(p)
+	own, d, _, _ := pr.beside(p)
 	p = &own
-	d := pr.deal(p)
 	var gain, changed float64
 	if p.Visits <= 0 {
 		gain, changed = d.unseen(&d.belief, days(pr.longest())), 1
@@ -161,11 +160,10 @@ func sooner(a, b time.Time) time.Time {
 func (pr Priced) worthAt(p *Page, now time.Time) time.Time {
 	pr.Price *= pr.discount(p)
 	audit := pr.audit(p)
-	own, untold, between := pr.beside(p)
+	own, d, untold, between := pr.beside(p)
 	p = &own
 	wait := pr.longest()
 	least := min(duration(days(pr.shortest())/untold), wait)
-	d := pr.deal(p)
 	if between > 0 {
 		next, poll := p.confirmed().Add(between), p.Site.Manifest.Read.Add(p.Site.Manifest.Every)
 		if next.After(poll) && poll.After(p.confirmed()) { // it shows whether the visit is needed; a poll before that is late

@@ -275,16 +275,17 @@ func BenchmarkNext(b *testing.B) {
 		site.Signal.Judged(true)
 		site.Signal.Found(true)
 	}
+	listed := &fresh.Site{Manifest: fresh.Manifest{Recall: .9, Planned: true, Read: epoch, Every: 10 * day}}
 	for _, c := range []struct {
 		name string
 		page fresh.Page
-	}{{"polled", fresh.Page{Importance: 0.01}}, {"silent", fresh.Page{Importance: 0.01, Site: site}}, {"told", fresh.Page{Importance: 0.01, Site: site, History: fresh.History{Heard: fresh.Hearsay{Notices: 1, Noticed: epoch}}}}} {
+	}{{"polled", fresh.Page{Importance: 0.01}}, {"listed", fresh.Page{Importance: 0.01, Listed: true, Site: listed}}, {"silent", fresh.Page{Importance: 0.01, Site: site}}, {"told", fresh.Page{Importance: 0.01, Site: site, History: fresh.History{Heard: fresh.Hearsay{Notices: 1, Noticed: epoch}}}}} {
 		p := &c.page
 		p.Visits, p.First, p.Last, p.Belief = 3, epoch, epoch, fresh.Belief{Quiet: 30, Dated: 2}
 		p.Belief.Changed(3)
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				fresh.Priced{Price: 0.1}.Next(p, epoch)
+				fresh.Priced{Price: 0.1, Audit: fresh.AuditShare}.Next(p, epoch)
 			}
 		})
 	}
