@@ -67,11 +67,7 @@ func (v *view) visited(i int32, s *site, now float64, changed bool, modified tim
 		}
 	case s.Tells:
 		post := p.Posterior()
-		h := fresh.Hearing{Age: p.Age(at), Notices: p.Heard.Notices}
-		if p.Heard.Notices > 0 {
-			h.Since = now - daysAt(p.Heard.Noticed)
-		}
-		s.Signal.Visited(&post, h, changed)
+		s.Signal.Visited(&post, p.Hearing(at), changed)
 	}
 	surprise = heeded && !p.Heeded()
 	if !s.polled && !s.Tells && v.policy.compares() && fresh.LearnTempo(&s.Site, p, at, changed, len(s.pages)) {

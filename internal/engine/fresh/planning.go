@@ -125,7 +125,7 @@ func (s *SitePlanning) Add(page *Page, now time.Time) (fresh float64) {
 	if page.Visits > 0 {
 		p.importance += finite(page.Importance)
 	}
-	outside := p.Priced.Eager && page.Visits > 0 && page.Site != nil && page.Site.Tells && page.Site.Signal.trustsNotices() && page.Heeded()
+	outside := p.Priced.Eager && page.Heeded() && page.Site.Tells && page.Site.Signal.trustsNotices()
 	if source, told := page.source(); told && p.Priced.Objective.Rule == "" && !outside {
 		p.announced += finite(page.Importance) * page.proven(source, 1)
 	}

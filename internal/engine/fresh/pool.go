@@ -36,9 +36,6 @@ func (p *pool) Merge(other *pool) {
 // many by its own; for all sites it is the zero Prior, that of the Web at large. The weight should not be 0:
 // a rate that no page was seen to have is not impossible.
 func (p *pool) Prior(base Prior, weight float64) (prior Prior) {
-	if base == (Prior{}) {
-		base = anyPage
-	}
 	weight = max(finite(weight), 1e-3)
 	post := base.Under(&Belief{})
 	sum := weight + p.pages

@@ -234,11 +234,7 @@ func (pr Priced) Owes(p *Page) bool {
 	if pr.Ends {
 		return true
 	}
-	var s Signal
-	if p.Site != nil {
-		s = p.Site.Signal
-	}
-	return s.trustsNotices()
+	return p.Site == nil || p.Site.Signal.trustsNotices()
 }
 
 // trustsNotices reports whether an Eager crawler follows a site's notices at any price: they were right in more
