@@ -34,6 +34,7 @@ type estimates struct {
 	judge     *judgement.Judge
 	truths    *judgement.Calibration
 	manifests fresh.Manifests // of all sites whose only door is the manifest
+	silence   fresh.Audits    // of all sites together
 }
 
 func (e *estimates) report(s *Status) {
@@ -107,7 +108,7 @@ func (e *estimates) visited(st *site, v *collection.Visit, d *collection.Visited
 		p := fresh.Page{History: d.Before, Site: st.Belief, Listed: d.Page.Listed, Directory: fresh.Directory(d.Page.URL)}
 		post, h := p.Posterior(), p.Hearing(v.Asked)
 		if !of.Claimed && !v.Delivered && !v.Shared {
-			heard.Audited(&p, v.Asked, d.Differs)
+			e.silence.Audited(&heard, &p, v.Asked, d.Differs)
 		}
 		switch {
 		case of.Claimed && st.sources.listens():

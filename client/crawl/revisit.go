@@ -205,6 +205,7 @@ func (r *revisits) demands(pass *fresh.Planning) demanders {
 	}
 	var list []special
 	r.work.Lock()
+	pass.Silence = new(r.silence)
 	r.manifests = fresh.Manifests{}
 	for _, st := range r.sites.byID {
 		if st.sources.listens() && st.Belief != nil {

@@ -45,11 +45,7 @@ func newRule(r *Run, v *view, b *budget) rule {
 		if r.Policy.Known {
 			return &oracle{planned: priced, world: w, policy: &r.Policy, shapes: shapes{}}
 		}
-		l := &learning{planned: priced, view: v, priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}
-		if l.priced.Objective.Rule == "" {
-			l.priced.Audit = fresh.AuditShare
-		}
-		return l
+		return &learning{planned: priced, view: v, priced: fresh.Priced{Objective: r.Policy.Objective, Costs: b.costs, Eager: r.Policy.FetchOutsideBudget}}
 	case pointEstimate:
 		return &plugged{planned: priced, world: w, view: v, objective: plain(r.Policy.Objective)}
 	case foreseeing:

@@ -222,7 +222,7 @@ type learning struct {
 // plan passes over every page once, as the crawler does.
 func (r *learning) plan(now float64) float64 {
 	v := r.view
-	pass := fresh.Planning{Priced: r.priced, Budget: r.budget.Rate, Pages: len(v.pages), Outdated: v.policy.Outdated}
+	pass := fresh.Planning{Priced: r.priced, Budget: r.budget.Rate, Pages: len(v.pages), Silence: &v.silence, Outdated: v.policy.Outdated}
 	v.manifests = fresh.Manifests{}
 	for i := range v.sites {
 		if s := &v.sites[i]; s.polled {
@@ -246,7 +246,7 @@ func (r *learning) plan(now float64) float64 {
 		r.sites = append(r.sites, planning)
 	}
 	made := pass.Plan()
-	r.base, r.priced.Longest, r.budget.Savings = made.Price, made.Longest, made.Savings
+	r.base, r.priced.Longest, r.priced.Audit, r.budget.Savings = made.Price, made.Longest, made.Audit, made.Savings
 	for i, planning := range r.sites {
 		s := &v.sites[i]
 		s.Prior, s.Manifest.Planned, s.Manifest.Every = planning.Prior(), false, 0

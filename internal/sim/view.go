@@ -15,6 +15,7 @@ type view struct {
 	pages     []fresh.Page
 	sites     []site
 	manifests fresh.Manifests // of all sites together
+	silence   fresh.Audits    // likewise
 	together  []*site         // of which a visit has found a change that may have come with others
 	look      float64         // when the pages of these are placed anew; +Inf: there are none
 }
@@ -59,7 +60,7 @@ func (v *view) visited(i int32, s *site, now float64, changed bool, modified tim
 		return false
 	}
 	heeded := p.Heeded()
-	s.Audited(p, at, changed)
+	v.silence.Audited(&s.Site, p, at, changed)
 	switch {
 	case s.polled:
 		if v.manifests.Visited(&s.Site, p, at, changed) {

@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"time"
@@ -10,7 +11,7 @@ import (
 const AuditShare = 0.1
 
 // Audits are what visits to pages that a site had not announced have shown of its silence, by source (what it pushes, and its
-// manifest) and there for all its pages, which come first, and by directory. They are shared, and never modified.
+// manifest) and there for all its pages, which come first, and by directory. Those of a [Site] are shared, and never modified.
 type Audits [2 * perSource]untold
 
 const (
@@ -59,9 +60,7 @@ func (u untold) recall() float64 {
 // audit adds the result of a visit to a page with the posterior p: the site could have told of a change of the first quiet days, and not of the
 // last ones. others is what is known of pages like it.
 func (u *untold) audit(p *Posterior, quiet, last float64, changed bool, others untold) {
-	if *u == (untold{}) {
-		*u = others
-	}
+	*u = cmp.Or(*u, others)
 	sum := 0.
 	var next [len(u)]float64
 	for k := range u {
@@ -82,10 +81,19 @@ func (u *untold) audit(p *Posterior, quiet, last float64, changed bool, others u
 	}
 }
 
-// Audited records a visit to a page that its site had not announced, at the time of the request: a notice that comes later proves
+// share is the share of its usual visits that a page gets whatever its site says, where these are the audits of all sites: more than
+// AuditShare if those whose silence is believed may announce nothing. The best number of visits grows with the square root of that of
+// the changes that they may find. Sites that leave out some of their changes are no reason: each has its own recall.
+func (all *Audits) share() float64 {
+	return math.Sqrt(max(AuditShare*AuditShare, float64(all[pushed][4]-unaudited[4])))
+}
+
+// Audited records a visit to a page that its site s had not announced, at the time of the request: a notice that comes later proves
 // nothing. The page is in its state before the visit. Of the changes that the site's manifest may name when it is read again, the first
-// counts, and the others only if [Manifests.Missed] is called then: many pages may change at once between two polls.
-func (s *Site) Audited(p *Page, at time.Time, changed bool) {
+// counts, and the others only if [Manifests.Missed] is called then: many pages may change at once between two polls. Into all go the
+// visits to sites that push, as if they were one, while their silence is believed: where many fall silent at once, perhaps because the
+// crawler itself no longer hears them, few audits of each show it.
+func (all *Audits) Audited(s *Site, p *Page, at time.Time, changed bool) {
 	source, told := p.source()
 	if !told || p.Hearing(at).Notices > 0 {
 		return
@@ -105,14 +113,11 @@ func (s *Site) Audited(p *Page, at time.Time, changed bool) {
 			s.doubts = s.Audits
 		}
 	}
-	var a Audits
-	if *shown != nil {
-		a = **shown
-	}
+	a := *cmp.Or(*shown, new(Audits))
 	site := &a[source]
-	likely := *site // before this visit, which would count twice
-	if likely == (untold{}) {
-		likely = unaudited
+	likely := cmp.Or(*site, unaudited)                                    // before this visit, which would count twice
+	if source == pushed && p.proven(source, likely.recall()) > obliging { // Manifests compares manifests
+		all[pushed].audit(&post, quiet, last, changed, unaudited)
 	}
 	site.audit(&post, quiet, last, changed, unaudited)
 	a[source+1+int(p.Directory%directories)].audit(&post, quiet, last, changed, likely)
@@ -144,11 +149,7 @@ func (p *Page) source() (source int, told bool) {
 // proven limits the recall of a source by what audits of the page's directory have shown.
 func (p *Page) proven(source int, recall float64) float64 {
 	if s := p.Site; s.Audits != nil {
-		u := s.Audits[source+1+int(p.Directory%directories)]
-		if u == (untold{}) {
-			u = s.Audits[source]
-		}
-		return min(recall, u.recall())
+		return min(recall, cmp.Or(s.Audits[source+1+int(p.Directory%directories)], s.Audits[source]).recall())
 	}
 	return recall
 }

@@ -22,9 +22,9 @@ func TestDirectoriesAreAuditedApart(t *testing.T) {
 	site := fresh.Site{Tells: true, Signal: fresh.Signal{Heard: 200, Due: 200, Silent: 200, Right: 200}}
 	honest, silent, unknown := daily(&site, 1, epoch), daily(&site, 2, epoch), daily(&site, 3, epoch)
 	for n := range 60 {
-		site.Audited(honest, epoch, false)
+		new(fresh.Audits).Audited(&site, honest, epoch, false)
 		if n >= 40 {
-			site.Audited(silent, epoch, n%3 > 0)
+			new(fresh.Audits).Audited(&site, silent, epoch, n%3 > 0)
 		}
 	}
 	if !honest.Heeded() || silent.Heeded() || !unknown.Heeded() {
@@ -35,13 +35,57 @@ func TestDirectoriesAreAuditedApart(t *testing.T) {
 	}
 }
 
+// Sites that fall silent together are found out by the audits of all, before those of any one of them show it; what visits to sites that
+// are known to be silent find is no reason to audit the others. A Rule makes no audits.
+func TestSitesFallSilentTogether(t *testing.T) {
+	var all fresh.Audits
+	sites := make([]fresh.Site, 12)
+	audit := func(rounds int, found func(round, site int) bool) {
+		for n := range rounds {
+			for s := range sites {
+				all.Audited(&sites[s], daily(&sites[s], 0, epoch), epoch, found(n, s))
+			}
+		}
+	}
+	share := func() float64 {
+		p := fresh.Planning{Silence: &all}
+		return p.Plan().Audit
+	}
+	quiet := func(int, int) bool { return false }
+	for s := range sites {
+		sites[s] = fresh.Site{Tells: true, Signal: fresh.Signal{Heard: 200, Due: 200, Silent: 200, Right: 200}}
+	}
+	if audit(5, quiet); share() != fresh.AuditShare {
+		t.Errorf("a share of %.2f for audits of honest sites", share())
+	}
+	audit(1, func(_, s int) bool { return s%3 > 0 })
+	for s := range sites {
+		if p := daily(&sites[s], 0, epoch); !p.Heeded() {
+			t.Errorf("site %d is found out by itself", s)
+		}
+	}
+	if share() < .8 {
+		t.Errorf("a share of %.2f for audits once most sites have fallen silent", share())
+	}
+	audit(15, func(n, s int) bool { return s < 4 && n%3 > 0 })
+	if p := daily(&sites[0], 0, epoch); p.Heeded() || share() != fresh.AuditShare {
+		t.Errorf("a share of %.2f for audits once those of four sites have shown their silence, and those of eight that they are honest", share())
+	}
+	if audit(20, func(n, s int) bool { return s < 4 && n%3 > 0 || (n+s)%20 == 0 }); share() != fresh.AuditShare {
+		t.Errorf("a share of %.2f for audits of sites that leave out a tenth of their changes", share())
+	}
+	if p := (fresh.Planning{Silence: &all, Priced: fresh.Priced{Objective: fresh.Objective{Rule: "uniform"}}}); p.Plan().Audit != 0 {
+		t.Error("a rule makes audits")
+	}
+}
+
 // A notice that comes after an audit was sent does not tell of the change that the audit finds.
 func TestNoticeAfterAuditIsLate(t *testing.T) {
 	site := fresh.Site{Tells: true, Signal: fresh.Signal{Heard: 200, Due: 200, Silent: 200, Right: 200}}
 	for range 10 {
 		p := daily(&site, 0, epoch)
 		p.History = p.Notice(epoch.Add(time.Second), epoch, .9, .9)
-		site.Audited(p, epoch, true)
+		new(fresh.Audits).Audited(&site, p, epoch, true)
 	}
 	p := daily(&site, 0, epoch)
 	if p.Heeded() {
@@ -51,7 +95,7 @@ func TestNoticeAfterAuditIsLate(t *testing.T) {
 	for range 10 {
 		p := daily(&site, 0, epoch)
 		p.History = p.Notice(epoch.Add(-time.Second), epoch, .9, .9)
-		site.Audited(p, epoch, true)
+		new(fresh.Audits).Audited(&site, p, epoch, true)
 	}
 	if site.Audits != nil {
 		t.Error("visits because of notices count as audits")

@@ -41,6 +41,7 @@ type Plan struct {
 	Age           float64       // expected days for which a copy has been outdated, weighed likewise; 0 for one that is right, and no page counts for more than a year
 	OutsideBudget float64       // price of visits outside the budget, as in [Priced]: of a Planning that limits them
 	Longest       time.Duration // between two visits, at which they are made at any price: as in [Priced]
+	Audit         float64       // share of the visits that a page gets whatever its site says: as in [Priced], 0 with a Rule
 	Budget        float64       // of a day: that of a Planning, or its share of a common one
 	Savings       float64       // how much of it can be saved up for announced changes: of a Planning
 	Demand        Demand        // for others that have a budget in common
@@ -188,7 +189,7 @@ func (p *planner) plan() Plan {
 		at = sum.limit(p.budget, spendOf)
 	}
 	a := p.all.above(at)
-	plan := Plan{Budget: p.budget, Demand: p.all.told(p.own()), Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest)}
+	plan := Plan{Budget: p.budget, Demand: p.all.told(p.own()), Spend: a.spend, Requests: a.requests, Fallback: p.all.base.spend, Pages: p.pages, Unseen: p.unseen, Freshness: 1, Longest: duration(p.terms.longest), Audit: p.terms.audit}
 	if all := sum.above(at).spend; p.others != nil && all > 0 {
 		plan.Budget = max(plan.Budget*a.spend/all, p.own()/leastShare)
 	}

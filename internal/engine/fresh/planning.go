@@ -31,6 +31,9 @@ type Planning struct {
 	// Others is the demand of the other crawlers if the budget is a common one, nil else. The price is then that at which all spend their budgets together.
 	Others *Demand
 
+	// Silence has the audits of all sites together, by which the plan finds the Audit of the policy. Nil: that is as given.
+	Silence *Audits
+
 	// Outdated says when manifests are polled, whatever the price.
 	Outdated Outdated
 
@@ -72,6 +75,9 @@ func (p *Planning) begin() {
 		return
 	}
 	policy := p.Priced
+	if p.Silence != nil && policy.Objective.Rule == "" {
+		policy.Audit = p.Silence.share()
+	}
 	policy.Longest = policy.longest()
 	if p.Budget > 0 {
 		policy.Longest = max(policy.Longest, duration(fallbackShare*float64(max(p.Pages, 0))*policy.Costs.Visit(0)/p.Budget))

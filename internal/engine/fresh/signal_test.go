@@ -286,7 +286,7 @@ func TestSignalRoundTrip(t *testing.T) {
 	}
 	told := fresh.Page{History: fresh.History{}.Visit(epoch, false, time.Time{}), Directory: 3, Site: &site}
 	for n := range 5 {
-		site.Audited(&told, epoch.Add(time.Duration(n+1)*time.Hour), n == 2)
+		new(fresh.Audits).Audited(&site, &told, epoch.Add(time.Duration(n+1)*time.Hour), n == 2)
 	}
 	if got, err = fresh.ParseSite(site.Append(nil)); err != nil || *got.Audits != *site.Audits {
 		t.Errorf("%+v, want %+v: %v", got.Audits, site.Audits, err)

@@ -14,7 +14,7 @@ import (
 
 // Options are a budget for revisits. Plans find the price at which the budget is spent, and every decision uses that price.
 type Options struct {
-	Policy fresh.Priced // whose Price the planner sets
+	Policy fresh.Priced // whose Price and Audit the planner sets
 
 	// The budget, in the unit of the policy's costs: requests, or 20 kB.
 	PerDay  float64 // of all pages; 0 means PerPage
@@ -80,7 +80,7 @@ func (b *Budget) Planning(stored int) *fresh.Planning {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stale = false
-	p := &fresh.Planning{Priced: b.policy(), Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides(), Outdated: b.set.Outdated}
+	p := &fresh.Planning{Priced: b.set.Policy, Budget: b.perDay(stored), Pages: stored, OutsideBudget: b.besides(), Outdated: b.set.Outdated}
 	if b.set.Market != nil {
 		p.Others = new(b.set.Market.Others())
 	}
@@ -119,20 +119,11 @@ func (b *Budget) perPage() float64 {
 
 // setPrice sets the price of all decisions, and that of visits to announced pages. The lock is held.
 func (b *Budget) setPrice(price, announced float64) {
-	p := b.policy()
-	p.Price, p.Announced, p.Longest = price, announced, max(p.Longest, b.plan.Longest)
+	p := b.set.Policy
+	p.Price, p.Announced, p.Longest, p.Audit = price, announced, max(p.Longest, b.plan.Longest), b.plan.Audit
 	p.OutsideBudget = b.outsidePrice()
 	b.price = price
 	b.col.Revisits().SetPolicy(p)
-}
-
-// policy returns the policy of visits, without a price.
-func (b *Budget) policy() fresh.Priced {
-	p := b.set.Policy
-	if p.Audit == 0 && p.Objective.Rule == "" {
-		p.Audit = fresh.AuditShare
-	}
-	return p
 }
 
 // besides returns the extra budget for announced pages, as a multiple of the budget; 0 means no limit.
@@ -267,7 +258,7 @@ func (b *Budget) Return(page frontier.PageID) {
 // the visit was worth the normal price only. gain returns what the visit was expected to gain under a policy.
 func (b *Budget) SpendOutside(cost float64, gain func(fresh.Priced) float64) {
 	b.mu.Lock()
-	least, price, empty, policy := b.outsidePrice(), b.price, b.beside.Balance <= 0, b.policy()
+	least, price, empty, policy := b.outsidePrice(), b.price, b.beside.Balance <= 0, b.set.Policy
 	b.mu.Unlock()
 	if least > 0 {
 		if gain := gain(policy); empty || gain < least && gain >= price {
