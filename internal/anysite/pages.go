@@ -21,9 +21,9 @@ type Page struct {
 	Name    string // appears in its text; twins share it
 }
 
-// Oversize is the size of a page over the crawler's default limit: that of the largest page of a manual that
+// oversize is the size of a page over the crawler's default limit: that of the largest page of a manual that
 // many people have on their disk.
-const Oversize = 402_759
+const oversize = 402_759
 
 // drawPages gives a site its pages: plain ones, all linked from the first, and in the first site those of the
 // features.
@@ -154,7 +154,7 @@ func (q Page) Bytes(seed uint64, site string) []byte {
 	fill := 0
 	switch q.Quirk {
 	case "oversize":
-		fill = Oversize
+		fill = oversize
 	case "huge":
 		fill = 3_000_000
 	}

@@ -2,9 +2,7 @@ package graph
 
 import (
 	"cmp"
-	"maps"
 	"math"
-	"slices"
 )
 
 // HITS says how to compute hubs and authorities. The zero HITS is that of all links alike.
@@ -12,7 +10,7 @@ type HITS struct {
 	Tolerance  float64 // stop when a step changes the authorities by no more than this, in sum; 0 means 1e-9
 	Iterations int     // and after so many steps at most; 0 means 200
 
-	// Weight is that of a link, 0 or more; nil: all alike. Links with the weight 0 do not count, such as those out of a Neighbourhood.
+	// Weight is that of a link, 0 or more; nil: all alike. Links with the weight 0 do not count.
 	Weight func(from, to uint32) float64
 
 	weights []float64 // of the links of a page
@@ -84,29 +82,4 @@ func normalise(scores []float64) {
 			scores[i] /= sum
 		}
 	}
-}
-
-// Neighbourhood returns some pages, such as the results of a search, with the pages that they link to, and with up to most of the pages
-// that link to each of them, the ones with the lowest numbers (Castillo 2004, algorithm 1); all in increasing order. If host is not nil,
-// it has the site of each page, and only links between sites count. The links are read once.
-func Neighbourhood(links Links, roots []uint32, most int, host []uint32) []uint32 {
-	in, set := make(map[uint32]int, len(roots)), make(map[uint32]bool, len(roots))
-	for _, p := range roots {
-		in[p], set[p] = 0, true
-	}
-	for i, to := range links {
-		_, root := in[i]
-		for _, j := range to {
-			if host != nil && host[i] == host[j] {
-				continue
-			}
-			if root {
-				set[j] = true
-			}
-			if n, ok := in[j]; ok && n < most {
-				in[j], set[i] = n+1, true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(set))
 }

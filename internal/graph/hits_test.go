@@ -2,7 +2,6 @@ package graph_test
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/parleyweb/parley/internal/graph"
@@ -119,67 +118,5 @@ func TestHITSInOnePassIsAnother(t *testing.T) {
 	_, printed := denseHITS(matrix(g, one), 200, true)
 	if right, wrong := distance(authorities, two), distance(authorities, printed); right > 1e-6 || wrong < .1 {
 		t.Errorf("%v away from two passes, %v from one", right, wrong)
-	}
-}
-
-// A neighbourhood has the roots, what they link to, and so many of the pages that link to each: Γ- of algorithm 1 (E23). Links within a
-// site may be left out. Hubs and authorities are those of its links alone if others weigh nothing.
-func TestNeighbourhood(t *testing.T) {
-	// 0 and 1 are roots. 2, 3, 4 link to 0, and 1 to 5; 6 and 7 link to 5 only; 3 and 0 link to each other.
-	g := read(t, "3\n5\n0\n0 8\n0\n\n5\n5 6\n\n", "")
-	host := []uint32{0, 1, 2, 0, 3, 1, 4, 4, 5}
-	for _, c := range []struct {
-		most int
-		host []uint32
-		want []uint32
-	}{
-		{0, nil, []uint32{0, 1, 3, 5}},
-		{1, nil, []uint32{0, 1, 2, 3, 5}},
-		{2, nil, []uint32{0, 1, 2, 3, 5}},
-		{3, nil, []uint32{0, 1, 2, 3, 4, 5}},
-		{1, host, []uint32{0, 1, 2}},
-		{2, host, []uint32{0, 1, 2, 4}},
-	} {
-		if got := graph.Neighbourhood(g.All(), []uint32{1, 0}, c.most, c.host); !slices.Equal(got, c.want) {
-			t.Errorf("at most %d links to a root, hosts %v: %v, want %v", c.most, c.host, got, c.want)
-		}
-	}
-	set := graph.Neighbourhood(g.All(), []uint32{0, 1}, 2, nil)
-	inside := func(from, to uint32) float64 {
-		if _, ok := slices.BinarySearch(set, from); !ok || !slices.Contains(set, to) {
-			return 0
-		}
-		return 1
-	}
-	hubs, authorities := graph.HITS{Weight: inside}.Scores(g.Len(), g.All())
-	if want := []float64{0, 0, .5, .5, 0, 0, 0, 0, 0}; distance(hubs, want) > 1e-6 || distance(authorities, []float64{1, 0, 0, 0, 0, 0, 0, 0, 0}) > 1e-6 {
-		t.Errorf("hubs %v, authorities %v", hubs, authorities)
-	}
-	// Five roots and at most two links to each, as in figure 2.6: all that they link to, and no more than ten others.
-	rng := rand.New(rand.NewPCG(2, 6))
-	g = randomGraph(rng, 200)
-	roots := []uint32{3, 50, 51, 120, 199}
-	want := map[uint32]bool{}
-	for _, p := range roots {
-		want[p] = true
-		in := 0
-		for i := range uint32(200) {
-			if slices.Contains(g.Links(i), p) && in < 2 {
-				in++
-				want[i] = true
-			}
-		}
-		for _, j := range g.Links(p) {
-			want[j] = true
-		}
-	}
-	got := graph.Neighbourhood(g.All(), roots, 2, nil)
-	for _, p := range got {
-		if !want[p] {
-			t.Errorf("page %d is no neighbour", p)
-		}
-	}
-	if len(got) != len(want) || !slices.IsSorted(got) {
-		t.Errorf("%d neighbours %v, want %d", len(got), got, len(want))
 	}
 }

@@ -65,15 +65,8 @@ func order(oracle string) int {
 	return slices.Index([]string{"safety", "liveness", "manners", "events", "accounts", "bounds", "words"}, oracle)
 }
 
-// Safety, Manners, Events, Accounts, Bounds and Words run one oracle each; Liveness also reports which copies
-// did not count, and why.
-func Safety(r *record.Recording) []Finding   { return safety(r, newWorld(r)) }
-func Manners(r *record.Recording) []Finding  { return manners(r, newWorld(r)) }
-func Events(r *record.Recording) []Finding   { return events(r, newWorld(r)) }
-func Accounts(r *record.Recording) []Finding { return accounts(r, newWorld(r)) }
-func Bounds(r *record.Recording) []Finding   { return bounds(r, newWorld(r)) }
-func Words(r *record.Recording) []Finding    { return words(r, newWorld(r)) }
-func Liveness(r *record.Recording) []Judged  { return liveness(r, newWorld(r)) }
+// Liveness reports which copies are not as their sites say, and which copies did not count, and why.
+func Liveness(r *record.Recording) []Judged { return liveness(r, newWorld(r)) }
 
 // A collector gathers the findings of an oracle, and only a few findings of a kind: a run with a fault often
 // has it on every page.
