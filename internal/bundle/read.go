@@ -30,11 +30,11 @@ const (
 	maxHead   = 64 << 10             // bytes of the head of a response
 )
 
-// ErrMalformed is wrapped by errors of a Reader for a stream that is invalid, or larger than its Limits.
-var ErrMalformed = errors.New("malformed bundle")
+// errMalformed is wrapped by errors of a Reader for a stream that is invalid, or larger than its Limits.
+var errMalformed = errors.New("malformed bundle")
 
 func malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", errMalformed, fmt.Sprintf(format, args...))
 }
 
 // A Reader reads an untrusted stream, with one page in memory at a time. It is not safe for concurrent use.

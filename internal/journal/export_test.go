@@ -18,3 +18,6 @@ func ReparseMeta(b []byte) ([]byte, error) {
 
 // MetaKey is where the state stands.
 func MetaKey() []byte { return metaKey }
+
+// MaxNotes is maxNotes.
+const MaxNotes = maxNotes

@@ -20,8 +20,8 @@ import (
 // most a quarter of that.
 const MaxNote = 64 << 10
 
-// MaxNotes bounds the keys and values of one call of SetNotes, in bytes.
-const MaxNotes = 64 << 20
+// maxNotes bounds the keys and values of one call of SetNotes, in bytes.
+const maxNotes = 64 << 20
 
 const maxNoteKey = MaxNote / 4
 
@@ -107,7 +107,7 @@ func (j *Journal) EachNote(prefix string, f func(key string, value []byte) error
 }
 
 // SetNotes stores notes in one durable transaction; a nil value removes its key. A note beyond MaxNote or a
-// call beyond MaxNotes is an error, and then nothing is stored. As with Append, the caller must have no View open.
+// call beyond maxNotes is an error, and then nothing is stored. As with Append, the caller must have no View open.
 func (j *Journal) SetNotes(notes map[string][]byte) error {
 	if err := j.setNotes(notes); err != nil {
 		return j.fail("store notes in", err)
@@ -123,8 +123,8 @@ func (j *Journal) setNotes(notes map[string][]byte) error {
 		}
 		size += len(key) + len(value)
 	}
-	if size > MaxNotes {
-		return fmt.Errorf("notes of %d bytes at once, more than %d", size, MaxNotes)
+	if size > maxNotes {
+		return fmt.Errorf("notes of %d bytes at once, more than %d", size, maxNotes)
 	}
 	j.turn.Lock()
 	defer j.turn.Unlock()

@@ -7,7 +7,7 @@
 // of a reference (scheme and host in lower case, no default port, no fragment, no
 // dot segments, invalid characters percent-encoded), and then:
 //
-//   - its spelling is normalized, see [Spelled];
+//   - its spelling is normalized, see spelling.go;
 //   - its beginning is replaced according to [Rules].Replace;
 //   - session parameters are removed, in the query, after a ";" of
 //     the path, and as a component "(S(...))" (P18). A page is fetched with

@@ -88,7 +88,7 @@ func (n *naming) session(pair string) bool {
 // and meaningless parameters, and with its beginning replaced by the rules. If the
 // URL has a session, ask is the same URL with it, to be fetched; else ask is empty.
 func (n *naming) name(url string) (name, ask string) {
-	url = Spelled(url)
+	url = spelled(url)
 	for _, r := range n.replace {
 		if rest, ok := strings.CutPrefix(url, r.Old); ok {
 			url = r.New + rest

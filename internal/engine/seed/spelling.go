@@ -7,12 +7,12 @@ import (
 	"github.com/parleyweb/parley/protocol"
 )
 
-// Spelled normalizes the spelling of a URL that protocol.CanonicalURL has
+// spelled normalizes the spelling of a URL that protocol.CanonicalURL has
 // written: without a dot at the end of its host, without zeros before its port, and
 // with escapes in upper case (RFC 3986, 6.2.2.1). No server that conforms to the
 // standards distinguishes these, so what a site announces about any of them is
 // about the same page.
-func Spelled(url string) string {
+func spelled(url string) string {
 	begin := pathBegin(url)
 	s := url
 	if a := strings.Index(url[:begin], "://") + 3; a >= 3 {
@@ -46,11 +46,11 @@ func Spelled(url string) string {
 	return string(b)
 }
 
-// SpelledAll returns changes with their URLs normalized by Spelled.
+// SpelledAll returns changes with the spelling of their URLs normalized.
 func SpelledAll(list []protocol.Change) []protocol.Change {
 	own := false // list is a copy
 	for i := range list {
-		url, from := Spelled(list[i].Item.URL), Spelled(list[i].From)
+		url, from := spelled(list[i].Item.URL), spelled(list[i].From)
 		if url == list[i].Item.URL && from == list[i].From {
 			continue
 		}

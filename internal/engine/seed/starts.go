@@ -28,7 +28,7 @@ func ParseStart(text string) (Start, error) {
 	if s.URL, err = protocol.CanonicalURL("", words[0]); err != nil {
 		return s, errors.New("want a URL such as https://www.example.org/")
 	}
-	s.URL = Spelled(s.URL)
+	s.URL = spelled(s.URL)
 	for _, w := range words[1:] {
 		name, value, _ := strings.Cut(w, "=")
 		n, err := strconv.Atoi(value)

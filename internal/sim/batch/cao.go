@@ -44,7 +44,7 @@ type Point struct {
 // Cao returns the crawls of the paper's sections 5.2 and 5.3 on a graph, and some of its section 6; the first is breadth-first.
 func Cao(g *graph.Graph, robots int, seed uint64) (crawls []Case) {
 	pagerank, zipf := g.Pagerank(graph.Pagerank{}), Zipf(g.Len(), seed)
-	base := Run{Graph: g, Network: Stanford(seed), Strategy: frontier.BreadthFirst{}, Quality: pagerank, Robots: robots, AtOnce: 100,
+	base := Run{Graph: g, Network: stanford(seed), Strategy: frontier.BreadthFirst{}, Quality: pagerank, Robots: robots, AtOnce: 100,
 		Starts: g.Starts()}
 	add := func(part, name string, change func(r *Run)) {
 		r := base
@@ -100,7 +100,7 @@ func (b bestAlone) Site(s frontier.SiteFacts) float32 {
 
 // Measure fills in the shares and curves, from what happened in the crawl and in the first one, breadth-first.
 func (r *Case) Measure(x, first *Result) {
-	gained := x.Gained(r.Run.Quality)
+	gained := x.gained(r.Run.Quality)
 	r.Seconds, r.Half, r.Connections = x.Seconds, x.Until(.5), x.Connections
 	at := func(seconds float64) (share, quality float64) {
 		n := x.Fetched(seconds)

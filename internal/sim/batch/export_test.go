@@ -42,3 +42,6 @@ func Shared(rate float64, begin, bytes []float64) []float64 {
 	}
 	return end
 }
+
+// Stanford is stanford.
+var Stanford = stanford

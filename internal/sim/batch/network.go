@@ -37,8 +37,8 @@ func Thesis(link float64, seed uint64) Network {
 	return Network{Link: link, Connect: .4, Speed: 100_000, Seed: seed}
 }
 
-// Stanford returns the network of Cao's crawls: a link of 45 Mbit/s, 0.2 s to connect and 0.5 s to answer.
-func Stanford(seed uint64) Network {
+// stanford returns the network of Cao's crawls: a link of 45 Mbit/s, 0.2 s to connect and 0.5 s to answer.
+func stanford(seed uint64) Network {
 	return Network{Link: 45e6 / 8, Connect: .2, Response: .5, Closing: true, Limits: true, Seed: seed}
 }
 

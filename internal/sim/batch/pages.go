@@ -74,8 +74,8 @@ func (r *Result) Fetched(at float64) int {
 	return sort.Search(len(r.Times), func(i int) bool { return r.Times[i] > at })
 }
 
-// Gained returns the sum of the qualities of the first n pages fetched, for n from 0 on.
-func (r *Result) Gained(of []float64) []float64 {
+// gained returns the sum of the qualities of the first n pages fetched, for n from 0 on.
+func (r *Result) gained(of []float64) []float64 {
 	sums := make([]float64, 1, len(r.Pages)+1)
 	for i, p := range r.Pages {
 		sums = append(sums, sums[i]+of[p])
