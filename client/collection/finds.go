@@ -58,7 +58,8 @@ func (u *update) counts(s *Site, f *Find) bool {
 // find stores a URL that was admitted, or is known but excluded, and returns its page; 0 if it was refused, or is another crawler's.
 func (u *update) find(f *Find) (frontier.PageID, error) {
 	if f.Partition > 0 {
-		return 0, u.keepFor(f)
+		u.keepFor(f)
+		return 0, nil
 	}
 	row, w, err := u.lookup(f)
 	if err != nil || row.ID == 0 {

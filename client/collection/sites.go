@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/parleyweb/parley/client/collection/internal/outbox"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
@@ -129,10 +130,10 @@ func (s *Site) count(was, is tally) {
 
 // An index is what memory holds of the stored URLs and sites.
 type index struct {
-	urls  *urls.Set
-	cache urls.Cache      // of the writer
-	kept  map[uint64]bool // hashes of URLs that were kept for other crawlers, see outgoing.go; of the writer
-	dates fresh.Dates     // of the writer
+	urls   *urls.Set
+	cache  urls.Cache  // of the writer
+	outbox outbox.Box  // of the writer
+	dates  fresh.Dates // of the writer
 
 	mu      sync.RWMutex // guards the fields below, and Collection.copied
 	last    frontier.PageID

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parleyweb/parley/client/collection/internal/adjacency"
 	"github.com/parleyweb/parley/client/collection/internal/mirror"
+	"github.com/parleyweb/parley/client/collection/internal/outbox"
 	"github.com/parleyweb/parley/client/collection/internal/queue"
 	"github.com/parleyweb/parley/client/collection/internal/record"
 	"github.com/parleyweb/parley/client/collection/internal/urls"
@@ -34,8 +35,6 @@ type update struct {
 	files  *mirror.Names // nil if no file changes
 	copied *copyMeta     // nil if this is not a copy
 	out    *Committed
-
-	outgoing []byte // URLs for other partitions that are not written yet
 }
 
 // update runs f in one durable transaction, and then publishes its changes in memory. The caller holds c.mu.
@@ -98,7 +97,7 @@ func (c *Collection) update(f func(u *update) error) error {
 	if err != nil {
 		c.sinks.committed = was
 		c.sinks.rollback()
-		c.index.kept = nil // some of these URLs are not stored
+		c.index.outbox = outbox.Box{}
 		return err
 	}
 	// Readers of the log come last: what they see is in the state and in its place.
@@ -162,7 +161,7 @@ func (u *update) flush() error {
 	if err := u.sites.flush(u.tx, u.batch); err != nil {
 		return err
 	}
-	if err := u.putOutgoing(); err != nil {
+	if err := u.c.index.outbox.Flush(u.tx); err != nil {
 		return err
 	}
 	return u.batch.Flush(u.pages.last, len(u.sites.origins), u.firsts.changed)

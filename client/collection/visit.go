@@ -342,9 +342,7 @@ func (x *visiting) moved() error {
 	}
 	fault := ""
 	if t.Partition > 0 {
-		if err := u.keepFor(t); err != nil {
-			return err
-		}
+		u.keepFor(t)
 		u.links.Set(w.ID, nil, nil)
 	} else if t.Exclude == "" || strings.HasPrefix(t.Exclude, "robots.txt") {
 		id, err := u.find(t)

@@ -86,12 +86,8 @@ func (x *Exchanger) Send() {
 		if err == nil && len(list) == 0 {
 			return
 		}
-		finds := make([]partition.Find, len(list))
-		for i, f := range list {
-			finds[i] = partition.Find{Partition: f.Partition, URL: f.URL, Depth: f.Depth}
-		}
 		if err == nil {
-			err = x.With.Send(finds)
+			err = x.With.Send(list)
 		}
 		if err == nil {
 			err = collection.Sent(x.Collection, last)
