@@ -39,6 +39,7 @@ const (
 	commitSize  = 1000                   // visits in a commit, about
 	commitBytes = 4 << 20                // of bodies in a commit, about; as many more are fetched during the commit
 	linger      = 500 * time.Millisecond // until reads that do not fill a commit are committed
+	quiet       = 30 * time.Millisecond  // the same where nothing else is to be fetched, and no further read has come meanwhile
 )
 
 // The committer commits the results of reading, and then updates the state that depends on them, under the work's lock.
@@ -63,34 +64,40 @@ func (k *committer) run() error {
 	timer := time.NewTimer(linger)
 	timer.Stop()
 	var batch []result
-	for waiting := false; ; {
-		late := false
+	var began time.Time // when the first read of the next commit had come, zero if none has
+	for had := 0; ; {
+		expired := false
 		select {
 		case <-k.in.Wake:
 		case <-timer.C:
-			waiting, late = false, true
+			expired = true
 		}
-		tasks := math.MaxInt
-		if k.in.Idle.Load() {
+		idle, tasks := k.in.Idle.Load(), math.MaxInt
+		if idle {
 			k.work.Lock()
-			tasks = (k.work.busy + 1) / 2 // once half of them have ended, the Harvester may soon have too few
+			tasks = k.work.busy // if all of these have ended, there is nothing to wait for
 			k.work.Unlock()
 		}
-		some, ready, closed := k.in.State(tasks)
+		n, ready, closed := k.in.State(tasks)
+		// It waits for more reads: half a second, or while they come where there is nothing else to fetch.
+		more := began.IsZero() || !expired || (n > had || !idle) && time.Since(began) < k.c.hurried(linger)
 		switch {
-		case !some && closed:
+		case n == 0 && closed:
 			return k.commit(nil, true)
-		case !some:
+		case n == 0:
 			continue
-		case !ready && !closed && !late:
-			if !waiting {
-				waiting = true
-				timer.Reset(k.c.hurried(linger))
+		case !ready && !closed && more:
+			if began.IsZero() {
+				began, expired = time.Now(), true
+			}
+			if expired {
+				had = n
+				timer.Reset(k.c.hurried(quiet))
 			}
 			continue
 		}
 		timer.Stop()
-		waiting = false
+		began = time.Time{}
 		batch = k.in.Take(batch[:0])
 		err := k.commit(batch, false)
 		for i := range batch {

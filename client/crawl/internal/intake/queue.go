@@ -75,15 +75,15 @@ func (q *Queue[T]) Put(x T) bool {
 // full reports whether the list fills a commit.
 func (q *Queue[T]) full() bool { return len(q.list) >= q.most.items || q.bytes >= q.most.bytes }
 
-// State returns whether the list is not empty, whether it is to be committed now, and whether the queue is closed. It is to be
-// committed if it fills a commit, ends so many tasks, or a caller waits for it; otherwise Wake is sent once it is.
-func (q *Queue[T]) State(tasks int) (some, ready, closed bool) {
+// State returns how many items there are, whether they are to be committed now, and whether the queue is closed. They are
+// if they fill a commit, end so many tasks, or a caller waits for it; otherwise Wake is sent once it is.
+func (q *Queue[T]) State(tasks int) (n int, ready, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.enough >= 0 {
 		q.enough = tasks
 	}
-	return len(q.list) > 0, q.full() || q.busy >= q.enough, q.closed
+	return len(q.list), q.full() || q.busy >= q.enough, q.closed
 }
 
 // Take returns the list, in exchange for an empty one.
