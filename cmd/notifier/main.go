@@ -124,7 +124,7 @@ func notifier() *command.Command {
 			bind("welcome-rate", &d.welcome.Rate, "allow each crawler `N` requests a second (0: not stated; crawlers use their own polite rate)"),
 			bind("welcome-connections", &d.welcome.Connections, "allow each crawler `N` connections (0: not stated)"),
 			bind("welcome-batch", &d.welcome.Batch, "allow batches of at most `N` pages (0: not stated)"),
-			bind("no-self-check", &d.noSelfCheck, "skip the check at the start that fetches robots.rdf and a few published pages from the web server"),
+			bind("no-self-check", &d.noSelfCheck, "skip the check at the start that fetches robots.rdf, .well-known/parley and a few published pages from the web server"),
 		}),
 		Run: d.run,
 	}
@@ -349,7 +349,7 @@ func serve(ctx context.Context, ln net.Listener, h http.Handler, showOut func(co
 	return err
 }
 
-// selfCheck waits for the first scan and then checks whether the web server serves what is published, and forwards what it is to forward.
+// selfCheck waits for the first scan and then checks whether the web server serves what is published, and forwards the URLs of the notifier.
 func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher, site *siteflags.Flags, log *slog.Logger) {
 	for p.Status().Looks == 0 {
 		if !pause.For(ctx, 100*time.Millisecond) {
@@ -371,14 +371,13 @@ func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher
 		asking.Transport = via.Transport
 	}
 	for _, url := range []string{site.ManifestURL(), doors.Describe(site.Base).Discovery} {
-		wrong := ""
-		if a, err := asking.Get(ctx, url, nil); err != nil {
-			wrong = err.Error()
-		} else if a.Close(); !a.OK() {
-			wrong = url + ": the web server answers " + a.Says()
+		a, err := asking.Get(ctx, url, nil)
+		if err != nil {
+			continue // the pages have shown that
 		}
-		if wrong != "" && ctx.Err() == nil {
-			log.Warn("self-check: " + wrong + ": crawlers do not find what is published. Let the web server forward this URL; \"rdfgen setup\" writes its configuration, and \"rdfgen doctor\" checks it")
+		if a.Close(); a.Status == http.StatusNotFound || a.Status == http.StatusBadGateway {
+			log.Warn("self-check: " + url + ": the web server answers " + a.Says() +
+				": crawlers cannot find what is published. Let the web server forward this URL: \"rdfgen setup\" writes its configuration, and \"rdfgen doctor\" checks it")
 		}
 	}
 	log.Info("self-check: " + checked.String())

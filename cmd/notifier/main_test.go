@@ -90,7 +90,7 @@ func TestSelfCheckOfWhatIsForwarded(t *testing.T) {
 		}()
 		until(t, func() bool { return strings.Contains(said(), "1 of 1 pages were checked") })
 		for _, path := range []string{"robots.rdf", ".well-known/parley"} {
-			if got := strings.Count(said(), f.Base+path+": the web server answers 502 Bad Gateway: crawlers do not find"); got != want {
+			if got := strings.Count(said(), f.Base+path+": the web server answers 502 Bad Gateway: crawlers cannot find"); got != want {
 				t.Errorf("--listen %s: %d warnings of %s, want %d: %s", listen, got, path, want, said())
 			}
 		}
