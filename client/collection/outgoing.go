@@ -16,8 +16,8 @@ func (u *update) keepFor(f *Find) {
 	}
 }
 
-// Outgoing returns the oldest URLs that are kept for the crawlers of other partitions, those of whole transactions until there are so many, and
-// the number of the last transaction for Sent.
+// Outgoing returns the URLs that are kept for the crawlers of other partitions: those of whole transactions, the oldest first, until there are at
+// least so many. It also returns the number of the last transaction, for Sent.
 func Outgoing(c *Collection, most int) (finds []partition.Find, last uint64, err error) {
 	err = c.reading(func(tx *bbolt.Tx) (err error) {
 		finds, last, err = outbox.List(tx, most)

@@ -12,7 +12,7 @@ type rule struct {
 	exact   string // of an Allow, pattern with needless encodings kept, if that differs; then only this form matches
 	text    string // as it is written, for people
 	allow   bool
-	prefix  string // of pattern, before the first wildcard or query, or the end: of every path that matches pattern, in either form
+	prefix  string // pattern up to its first *, ? or $: every path that matches begins with it, in canonical and in loose form
 }
 
 func newRule(pattern string, allow bool) rule {

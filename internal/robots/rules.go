@@ -129,7 +129,7 @@ func (r *Rules) AllowsBelow(dir string) bool {
 func (f *File) allowsBelow(dir string) bool {
 	for _, m := range f.members("*") {
 		for _, r := range m.group.rules {
-			// A directory in another spelling need not begin all spellings of its paths.
+			// If dir is not in canonical form, its files may be matched in another spelling of dir.
 			if !r.allow && (strings.HasPrefix(r.prefix, dir) || strings.HasPrefix(dir, r.prefix) || canonical(dir, false) != dir) {
 				return false
 			}

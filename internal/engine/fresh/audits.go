@@ -90,8 +90,8 @@ func (all *Audits) share() float64 {
 
 // Audited records a visit to a page that its site s had not announced, at the time of the request: a notice that comes later proves
 // nothing. The page is in its state before the visit. Of the changes that the site's manifest may name when it is read again, the first
-// counts, and the others only if [Manifests.Missed] is called then: many pages may change at once between two polls. Into all go the
-// visits to sites that push, as if they were one, while their silence is believed: where many fall silent at once, perhaps because the
+// counts, and the others only if [Manifests.Missed] is called then: many pages may change at once between two polls. all counts
+// visits to pushing sites whose silence is still believed, too, as if they were one site: where many fall silent at once, perhaps because the
 // crawler itself no longer hears them, few audits of each show it.
 func (all *Audits) Audited(s *Site, p *Page, at time.Time, changed bool) {
 	source, told := p.source()

@@ -28,8 +28,8 @@ func (p *Page) Listen() {
 
 // beside returns the page valued for a visit of its own, in addition to the manifest of its site: as if only
 // the share of its importance that the manifest leaves out counted, and no source told of the page. It also
-// returns the deal, that share, which is 1 where there is no such manifest, and for a page that is visited between two polls of it
-// the age at which it is.
+// returns the page's deal; that share, which is 1 where there is no such manifest; and for a page that is visited between two polls of it
+// the age at which that is done.
 func (pr Priced) beside(p *Page) (q Page, d deal, untold float64, between time.Duration) {
 	q = *p
 	if pr.Objective.Rule != "" {

@@ -31,7 +31,7 @@ type Planning struct {
 	// Others is the demand of the other crawlers if the budget is a common one, nil else. The price is then that at which all spend their budgets together.
 	Others *Demand
 
-	// Silence has the audits of all sites together, by which the plan finds the Audit of the policy. Nil: that is as given.
+	// Silence has the audits of all sites together, by which the plan finds the Audit of the policy. Nil: Priced.Audit is used unchanged.
 	Silence *Audits
 
 	// Outdated says when manifests are polled, whatever the price.

@@ -41,7 +41,7 @@ func Parse(text string) (p Partition, err error) {
 
 func (p Partition) String() string { return fmt.Sprintf("%d/%d", p.Number, p.Of) }
 
-// Foreign returns the number of the partition that has the host of a URL or an origin, 0 if that is this one. It depends on the registrable domain alone, so
+// Foreign returns the number of the partition that has the host of a canonical URL or an origin, 0 if that is this one. It depends on the registrable domain alone, so
 // that all hosts of a domain have one crawler, which waits between requests to them. When a partition is added to n, one domain in
 // n+1 moves to it, and no other moves (rendezvous hashing).
 func (p Partition) Foreign(of string) int {

@@ -147,7 +147,7 @@ type walkDir struct {
 	deep   bool   // the directories below are walked too
 	plain  bool   // prefix is base + place, since no name had to be escaped
 	own    ownKind
-	free   bool     // robots.txt forbids none of its files, as is known once it is listed
+	free   bool     // robots.txt is known to forbid none of its files; set when it is listed
 	only   []string // nil, or the names to which the walk of this directory is limited
 }
 

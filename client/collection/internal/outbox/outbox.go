@@ -18,7 +18,7 @@ var bucket = []byte("outgoing")
 // mostKept bounds how many URLs are remembered.
 const mostKept = 1 << 20
 
-// A Box is what the writer remembers of the URLs. After a transaction that failed begin with an empty one.
+// A Box is what the writer remembers of the URLs. After a failed transaction, replace it by an empty one.
 type Box struct {
 	kept map[uint64]bool // hashes of the URLs, also of those that were sent, so that a link on every page of a site is sent once
 	new  []byte          // what Flush will write
@@ -58,7 +58,7 @@ func (x *Box) Flush(tx *bbolt.Tx) error {
 	return b.Put(key, rec)
 }
 
-// List returns the oldest URLs, those of whole records until there are so many, and the number of the last record.
+// List returns whole records, the oldest first, until they have at least so many URLs, and the number of the last record.
 func List(tx *bbolt.Tx, most int) (finds []partition.Find, last uint64, err error) {
 	b := tx.Bucket(bucket)
 	if b == nil {

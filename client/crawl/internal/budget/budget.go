@@ -66,7 +66,7 @@ func New(set *Options, col *collection.Collection) *Budget {
 	b := &Budget{set: *set, col: col, begun: map[frontier.PageID]float64{}}
 	kept, left, at := col.Revisits().Kept()
 	if p, ok := kept.(fresh.Priced); ok && p.Price > 0 && p.Objective == set.Policy.Objective && p.Costs == set.Policy.Costs {
-		b.bucket, b.filled = left, at
+		b.bucket, b.filled, b.plan.Audit = left, at, p.Audit
 		b.setPrice(p.Price, 0)
 		return b
 	}
