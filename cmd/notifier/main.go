@@ -356,7 +356,8 @@ func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher
 			return
 		}
 	}
-	checked, err := server.SelfCheck(ctx, journal, site.HTTP(), 0)
+	via := site.HTTP()
+	checked, err := server.SelfCheck(ctx, journal, via, 0)
 	if err != nil {
 		if ctx.Err() == nil {
 			log.Warn("self-check failed to run", "err", err)
@@ -367,13 +368,16 @@ func selfCheck(ctx context.Context, journal *server.Journal, p *server.Publisher
 		log.Warn("self-check: " + f.String())
 	}
 	asking := fetch.Client{Agent: "Parley self-check", Timeout: 10 * time.Second}
-	if via := site.HTTP(); via != nil {
+	if via != nil {
 		asking.Transport = via.Transport
 	}
 	for _, url := range []string{site.ManifestURL(), doors.Describe(site.Base).Discovery} {
 		a, err := asking.Get(ctx, url, nil)
 		if err != nil {
-			continue // the pages have shown that
+			if len(checked.Findings) == 0 && ctx.Err() == nil { // else it was said of the pages
+				log.Warn("self-check: " + url + ": " + err.Error())
+			}
+			continue
 		}
 		if a.Close(); a.Status == http.StatusNotFound || a.Status == http.StatusBadGateway {
 			log.Warn("self-check: " + url + ": the web server answers " + a.Says() +
