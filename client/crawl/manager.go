@@ -58,7 +58,7 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 			}
 		}
 		m.in.Idle.Store(true)
-		pause.Wake(m.in.Wake) // after that: the parsed pages may contain the next URLs to fetch
+		pause.Wake(m.in.Wake) // once Idle says so: the pages that wait for a commit may contain the next URLs to fetch
 		t := time.NewTimer(max(0, time.Until(wake)))
 		select {
 		case <-m.work.news:
