@@ -86,9 +86,17 @@ func (a *archiving) begin(dir string) {
 	a.end = func() { shares.stop(); made() }
 }
 
-// get returns the answer of a maker to a request for its archive.
+// get returns the answer of a maker to a request for its archive. The status is 0 if the maker aborts the answer, since
+// the archive must not be served any more.
 func get(m http.Handler) (status int, body []byte) {
 	w := httptest.NewRecorder()
+	defer func() {
+		if p := recover(); p == http.ErrAbortHandler {
+			status, body = 0, nil
+		} else if p != nil {
+			panic(p)
+		}
+	}()
 	m.ServeHTTP(w, httptest.NewRequest("GET", "/parley/site.wacz", nil))
 	return w.Code, w.Body.Bytes()
 }
