@@ -2,11 +2,15 @@ package crawl_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/parleyweb/parley/client/crawl"
+	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/must"
 )
@@ -35,4 +39,38 @@ func TestBatchFiles(t *testing.T) {
 	if len(pages) != 4 || pages[w.URL+"/c"] != 1 {
 		t.Errorf("%d files have %v", len(names), pages)
 	}
+}
+
+// A small site goes on while a batch has many pages of a large one: its pages, each of which is named by the one before, are fetched
+// about as fast as the wait between requests allows. And the large one gets no second batch until it has few pages left.
+func TestSmallSiteBesideALargeOne(t *testing.T) {
+	noRace(t)
+	inBubble(t, fakeweb.Options{Seed: 1}, func(t *testing.T, w *bubble) {
+		var paths []string
+		for i := range 400 {
+			paths = append(paths, fmt.Sprintf("/%d.html", i))
+		}
+		w.plain(paths...)
+		small := w.quiet()
+		small.Put("/", page("home", "/0.html"))
+		for i := range 9 {
+			small.Put(fmt.Sprintf("/%d.html", i), page(fmt.Sprint(i), fmt.Sprintf("/%d.html", i+1)))
+		}
+		c, _ := w.open(t, time.Second, crawl.Settings{Once: true, NoFeeds: true})
+		c.Batch.SameSite = 100
+		finish(t, c)
+		log := w.Log()
+		after := func(a fakeweb.Access) time.Duration { return a.Begin.Sub(log[0].Begin) }
+		for _, a := range log {
+			if a.Site == small && a.Path == "/8.html" && after(a) > 40*time.Second {
+				t.Errorf("the last page of the small site is fetched after %v", after(a))
+			}
+		}
+		if last := after(log[len(log)-1]); last > 410*time.Second {
+			t.Errorf("the last page is fetched after %v", last)
+		}
+		if n := c.Status().Batches; n > 40 {
+			t.Errorf("%d batches", n)
+		}
+	})
 }

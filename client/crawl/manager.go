@@ -31,10 +31,11 @@ type manager struct {
 }
 
 // next returns the next batch, or nil if there will be no
-// more. The Harvester calls it before the previous batch is finished (S08).
-func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
+// more. The Harvester calls it before the previous batch is finished (S08). Early
+// means that many of its tasks are left: then the next batch may be empty.
+func (m *manager) next(ctx context.Context, early bool) (*harvest.Batch, error) {
 	for {
-		batch, wake, err := m.prepare(time.Now())
+		batch, wake, err := m.prepare(time.Now(), early)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +50,10 @@ func (m *manager) next(ctx context.Context) (*harvest.Batch, error) {
 			}
 			wake = time.Now().Add(longestIdle) // the batch requests wake the Manager when they end
 		}
-		if wake.IsZero() {
+		switch {
+		case early:
+			return batch, nil
+		case wake.IsZero():
 			return nil, nil
 		}
 		if m.upkeep != nil {
@@ -79,7 +83,7 @@ const longestIdle = time.Minute
 // prepare makes a batch of due tasks: first sources, then pages of sites whose
 // sources are not being fetched. If nothing is due it returns when to call it
 // again; the zero time means that the crawl is done.
-func (m *manager) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
+func (m *manager) prepare(now time.Time, early bool) (*harvest.Batch, time.Time, error) {
 	m.work.Lock()
 	defer m.work.Unlock()
 	b := &harvest.Batch{}
@@ -97,7 +101,7 @@ func (m *manager) prepare(now time.Time) (*harvest.Batch, time.Time, error) {
 		m.sources.fetch(now, add)
 	}
 	if m.work.reason == "" {
-		passed, err := m.queue.fetchPages(now, add)
+		passed, err := m.queue.fetchPages(now, early, add)
 		if err != nil {
 			return nil, now, err
 		}

@@ -58,8 +58,9 @@ type visitPlan interface {
 	returned(page frontier.PageID)
 }
 
-// fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped.
-func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (passed int, err error) {
+// fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped. Early means
+// that they are fetched beside those of an open batch, as many as it might have had.
+func (q *pageQueue) fetchPages(now time.Time, early bool, add func(*site, harvest.Task)) (passed int, err error) {
 	c, work, sites, equal := q.c, q.work, q.sites, q.copies.pages
 	if !q.plan.ready() {
 		return 0, nil
@@ -70,7 +71,16 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 		if st != nil {
 			sites.complete(st)
 		}
-		return st == nil || q.judge.Full(st.standing) || sites.waits(st, now) || sites.ahead(st, c.Harvester.Open(st.Origin)) > tooFarAhead
+		if st == nil || q.judge.Full(st.standing) || sites.waits(st, now) {
+			return true
+		}
+		left := c.Harvester.Open(st.Origin)
+		return left > max(1, st.given/4) || sites.ahead(st, left) > tooFarAhead // many were ranked before others were found
+	}
+	if early && o.Size > 0 {
+		if o.Size -= work.busy; o.Size <= 0 {
+			return 0, nil
+		}
 	}
 	if left := c.Stop.Pages - int(q.count.pages()) - work.busy; c.Stop.Pages > 0 {
 		if left <= 0 {
@@ -98,6 +108,7 @@ func (q *pageQueue) fetchPages(now time.Time, add func(*site, harvest.Task)) (pa
 			q.front.Return(ids[n:])
 			ids = ids[:n]
 		}
+		st.given = len(ids)
 		pages, err := c.Collection.PagesByID(ids)
 		if err != nil {
 			return 0, err

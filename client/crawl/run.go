@@ -236,7 +236,7 @@ const blindTime = 5 * time.Minute
 
 // harvest runs the Harvester. If names cannot be looked up (P04), which is temporary and
 // not the sites' fault, it runs it again after a pause.
-func (c *Crawler) harvest(ctx context.Context, next func(context.Context) (*harvest.Batch, error), take func(*harvest.Answer)) error {
+func (c *Crawler) harvest(ctx context.Context, next func(context.Context, bool) (*harvest.Batch, error), take func(*harvest.Answer)) error {
 	for {
 		err := c.Harvester.Run(ctx, next, take)
 		s := &c.settings

@@ -35,14 +35,16 @@ type cycle struct {
 // It calls next, from one goroutine at a time, when few of its sites or tasks
 // are left, so that another batch is ready when they run out (S08). Next may
 // block while there is nothing to do; it returns nil for the end, or an error,
-// which ends Run.
+// which ends Run. Every second while there is room for more sites, it calls next
+// early, so that new sites do not wait until a large one is finished: then next
+// must not block, and may return an empty batch.
 //
 // Every task gets exactly one Answer; tasks left when Run ends get one with
 // FaultStopped. Sink is called from many goroutines. Until it returns, no other
 // task of that site is fetched; so it may block, as backpressure. Answers hold
 // memory until they are released: while the unreleased ones use all of Memory,
 // nothing more is read.
-func (h *Harvester) Run(ctx context.Context, next func(context.Context) (*Batch, error), sink func(*Answer)) error {
+func (h *Harvester) Run(ctx context.Context, next func(ctx context.Context, early bool) (*Batch, error), sink func(*Answer)) error {
 	t := h.start()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -78,34 +80,34 @@ type offer struct {
 	err   error
 }
 
-func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
+func (c *cycle) run(next func(context.Context, bool) (*Batch, error)) error {
 	asking, end := false, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		c.times.mu.Lock()
 		wait := c.dispatch()
-		few, in := c.few()
+		few, early := c.few(), c.early()
 		idle, broken := c.waiting.tasks == 0 && c.doing == 0, c.broken
 		if idle && len(c.doubtful) > 0 && !broken {
 			c.blameSites() // no lookup is left that could decide it
 			idle = false
 		}
 		c.times.mu.Unlock()
-		if !asking && !end && in >= 0 && (wait < 0 || in < wait) {
-			wait = in
+		if !asking && !end && early >= 0 && (wait < 0 || early < wait) {
+			wait = early
 		}
 		switch {
 		case broken:
 			return c.times.network.names.failure()
 		case end && idle:
 			return nil
-		case few && !asking && !end:
+		case (few || early == 0) && !asking && !end:
 			asking = true
 			c.owned.Add(1)
 			go func() {
 				defer c.owned.Done()
-				b, err := next(c.ctx)
+				b, err := next(c.ctx, !few)
 				c.offer <- offer{b, err}
 			}()
 		}
@@ -131,19 +133,19 @@ func (c *cycle) run(next func(context.Context) (*Batch, error)) error {
 	}
 }
 
-// few reports whether another batch is wanted, and if not, in how long one will
-// be; negative means only after more tasks have ended. Where there is room for more
-// sites, new ones do not wait until a large site is finished.
-func (c *cycle) few() (bool, time.Duration) {
+// few reports whether few sites or tasks are left.
+func (c *cycle) few() bool {
 	w := &c.waiting
-	if w.sites < max(1, min(c.h.most(), w.lastSites/2)) || w.tasks*4 <= w.lastTasks {
-		return true, 0
+	return w.sites < max(1, min(c.h.most(), w.lastSites/2)) || w.tasks*4 <= w.lastTasks
+}
+
+// early returns in how long another batch is wanted though many tasks are left; negative means not
+// before there is room for more sites.
+func (c *cycle) early() time.Duration {
+	if c.waiting.sites >= c.h.most() {
+		return -1
 	}
-	if m := &c.times.manners; !m.waits() || w.sites >= c.h.most() {
-		return false, -1
-	}
-	wait := time.Until(w.begun.Add(min(batchLasts, positive(c.h.Options.Hurry, batchLasts))))
-	return wait <= 0, max(wait, 0)
+	return max(time.Until(c.waiting.begun.Add(min(earlyAfter, positive(c.h.Options.Hurry, earlyAfter)))), 0)
 }
 
 func (c *cycle) wake() {
@@ -260,6 +262,10 @@ func (c *cycle) begin(b *Batch) {
 	t := c.times
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	c.waiting.begun = time.Now()
+	if len(b.Sites) == 0 {
+		return
+	}
 	o := &open{number: b.Number}
 	tasks := 0
 	for _, sb := range b.Sites {
@@ -269,7 +275,7 @@ func (c *cycle) begin(b *Batch) {
 	o.began = o.left
 	t.log.Debug("batch begun", "batch", b.Number, "sites", o.began, "tasks", tasks)
 	t.forget()
-	for _, old := range c.waiting.begin(o, len(b.Sites), tasks, c.h.minSites()) {
+	for _, old := range c.waiting.begin(o, c.h.minSites()) {
 		c.end(old)
 	}
 	c.wake()

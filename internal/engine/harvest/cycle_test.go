@@ -42,7 +42,7 @@ func TestLateBatchIsGivenBack(t *testing.T) {
 		var got answers
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := newHarvester(w).Run(ctx, func(ctx context.Context) (*harvest.Batch, error) {
+		err := newHarvester(w).Run(ctx, func(ctx context.Context, early bool) (*harvest.Batch, error) {
 			<-ctx.Done()
 			return batchOf(w.Sites(), 1, func(int) int { return 3 }), nil
 		}, got.take)
@@ -63,7 +63,10 @@ func TestOldBatchEndsEarly(t *testing.T) {
 			h.Options.MinSites = minSites
 			var got answers
 			calls := 0
-			must.OK(t, h.Run(t.Context(), func(context.Context) (*harvest.Batch, error) {
+			must.OK(t, h.Run(t.Context(), func(_ context.Context, early bool) (*harvest.Batch, error) {
+				if early {
+					return new(harvest.Batch), nil
+				}
 				switch calls++; calls {
 				case 1: // one site has much more than the others
 					return batchOf(w.Sites()[:20], 1, func(i int) int { return 3 + i/19*37 }), nil
@@ -90,7 +93,8 @@ func TestOldBatchEndsEarly(t *testing.T) {
 }
 
 // A site whose batches arrive one by one loses no time between them, and a
-// batch of few sites is never given back.
+// batch of few sites is never given back. While many tasks are left, another
+// batch is wanted for new sites only.
 func TestOneSiteInManyBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := honest(1)
@@ -100,7 +104,10 @@ func TestOneSiteInManyBatches(t *testing.T) {
 		var got answers
 		calls := uint64(0)
 		begin := time.Now()
-		err := h.Run(t.Context(), func(ctx context.Context) (*harvest.Batch, error) {
+		err := h.Run(t.Context(), func(ctx context.Context, early bool) (*harvest.Batch, error) {
+			if early {
+				return new(harvest.Batch), nil
+			}
 			if calls++; calls > 10 {
 				return nil, nil
 			}
@@ -185,7 +192,7 @@ func TestNextErrorEndsRun(t *testing.T) {
 		broken := errors.New("no batch today")
 		calls := 0
 		var got answers
-		err := newHarvester(w).Run(t.Context(), func(context.Context) (*harvest.Batch, error) {
+		err := newHarvester(w).Run(t.Context(), func(context.Context, bool) (*harvest.Batch, error) {
 			if calls++; calls > 1 {
 				return nil, broken
 			}

@@ -18,8 +18,8 @@ import (
 	"github.com/parleyweb/parley/internal/must"
 )
 
-func once(b *harvest.Batch) func(context.Context) (*harvest.Batch, error) {
-	return func(context.Context) (*harvest.Batch, error) {
+func once(b *harvest.Batch) func(context.Context, bool) (*harvest.Batch, error) {
+	return func(context.Context, bool) (*harvest.Batch, error) {
 		given := b
 		b = nil
 		return given, nil

@@ -9,7 +9,7 @@ type workload struct {
 	placed uint64 // the last order number given to a site
 	ready  orderHeap
 
-	lastSites, lastTasks int // of the last batch
+	lastSites, lastTasks int // that waited when the last batch began
 	begun                time.Time
 	batches              []*open
 }
@@ -17,8 +17,8 @@ type workload struct {
 // begin adds a batch whose tasks were added, and returns those that end. When few sites of an
 // older batch are left, it ends: their tasks are given back, to be ranked again beside new
 // ones. That happens once a batch, and only if at least few sites replace them.
-func (w *workload) begin(o *open, sites, tasks, few int) (end []*open) {
-	w.lastSites, w.lastTasks, w.begun = sites, tasks, time.Now()
+func (w *workload) begin(o *open, few int) (end []*open) {
+	w.lastSites, w.lastTasks = w.sites, w.tasks
 	kept := w.batches[:0]
 	for _, old := range w.batches {
 		switch {

@@ -66,7 +66,7 @@ func ask(ctx context.Context, h *harvest.Harvester, origin string) error {
 		}
 	})
 	batch := uint64(0)
-	return h.Run(ctx, func(context.Context) (*harvest.Batch, error) {
+	return h.Run(ctx, func(context.Context, bool) (*harvest.Batch, error) {
 		batch++
 		b := &harvest.Batch{Number: batch, Sites: []harvest.SiteBatch{{Site: 1, Origin: origin}}}
 		for i := range 100 {
