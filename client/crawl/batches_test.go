@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/client/crawl"
-	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/must"
 )
 
