@@ -5,7 +5,8 @@
 //
 // In the same run, between the edits, it measures two fsyncs of the same disk: write a page of the same size,
 // fsync, rename, fsync the directory. The goals: the median latency is at most 5 ms more than that of the two
-// fsyncs, and the 99th percentile at most 4 times the median.
+// fsyncs, and the 99th percentile at most 4 times the median. With --edits 0 it measures the first copy of the
+// site alone: its times, and the memory of both.
 package main
 
 import (
@@ -31,7 +32,7 @@ func main() { program.Main("latency", run) }
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
 	docroot := flags.String("docroot", "/usr/share/doc/git-doc", "site to copy and edit")
-	edits := flags.Int("edits", 1000, "number of edits")
+	edits := flags.Int("edits", 1000, "number of edits; 0 measures the first copy alone")
 	every := flags.Duration("every", 0, "shortest time from one edit to the next; 0: no page is edited twice within 2 s, since then it may rest before it is read")
 	preset := flags.String("preset", "", "preset of the notifier: low, moderate or high")
 	if err := flags.Parse(args); err != nil {
@@ -84,7 +85,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}, notifier, crawler); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %d pages described in %v, copied in %v\n", *docroot, len(pages), described.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(out, "%s: %d pages described in %v, copied in %v with %d requests for pages; peak memory of the notifier %d MB, of the crawler %d MB\n", *docroot, len(pages),
+		described.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), web.Crawler().Requests, cost.Resident(notifier.PID())>>20, cost.Resident(crawler.PID())>>20)
+	if *edits == 0 {
+		return nil
+	}
 
 	memory := []int64{cost.Anonymous(notifier.PID())}
 	before := web.Crawler()

@@ -2,7 +2,7 @@
 // measurement.
 //
 //	go run ./bench/pairs -old DIR -new DIR [-rounds 20] -- ./bench/latency --edits 200
-//	go run ./bench/pairs -old DIR -new DIR -- ./bench/sync /usr/share/doc/git-doc
+//	go run ./bench/pairs -old DIR -new DIR -- ./bench/latency --docroot /usr/share/doc/git-doc --edits 0
 //	go run ./bench/pairs -old DIR -new DIR -- ./bench/crawl -rounds 1 -only Parley,gzip /usr/share/doc/git-doc
 //
 // DIR has the programs notifier, crawler and rdfgen of one build. In every round the old build runs twice and
