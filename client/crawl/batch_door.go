@@ -129,8 +129,6 @@ func (f *batchFetches) fetch(st *site, src *source, tasks []harvest.Task, chosen
 		f.c.Log.Info("batch failed: pages are fetched one by one", "site", st.Origin, "pages", len(rest), "err", err)
 	case n > 0:
 		f.c.Log.Debug("pages received in one batch", "site", st.Origin, "pages", n, "left", len(rest))
-	default: // such as from a site that describes its pages, but does not yet know which are public
-		f.c.Log.Info("the site's batch has none of the pages: they are fetched one by one", "site", st.Origin, "pages", len(rest))
 	}
 	f.work.Lock()
 	st.bulking--
@@ -194,6 +192,9 @@ func (f *batchFetches) bulked(st *site, src *source, open map[string]harvest.Tas
 		if len(batch) >= commitSize/10 || bytes >= commitBytes/4 {
 			flush()
 		}
+	}
+	if n == 0 { // such as from a site that describes its pages, but does not yet know which are public
+		f.c.Log.Info("the site's batch has none of the pages: they are fetched one by one", "site", st.Origin, "pages", len(open))
 	}
 	return n, nil
 }
