@@ -122,6 +122,37 @@ func TestRevisitsSpendTheBudget(t *testing.T) {
 	})
 }
 
+// Polls of a manifest are paid from the same budget as visits: what is left of it at the end is what neither has spent.
+func TestPollsSpendTheBudget(t *testing.T) {
+	noRace(t)
+	t.Parallel()
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 100)
+		s.Polled = true
+		const perDay, days = 20, 40
+		c, col := w.paid(t, crawl.Revisit{PerDay: perDay})
+		began := time.Now()
+		runFor(t, c, days*aDay, func(ctx context.Context) {
+			for i := 0; pause.For(ctx, 2*time.Hour); i++ {
+				s.Edit(nth(i % 100))
+			}
+		})
+		at, again := visits(w, s, began)
+		again -= len(at) // first visits are free
+		polls := 0
+		for _, a := range w.Log() {
+			if a.Path == "/robots.rdf" {
+				polls++
+			}
+		}
+		_, left, _ := col.Revisits().Kept()
+		spent := fresh.Burst(perDay)/2 + perDay*days - left.Balance
+		if together := float64(again + polls); polls < 3*days || spent < .95*together || spent > 1.05*together {
+			t.Errorf("%d visits and %d polls have cost %.0f", again, polls, spent)
+		}
+	})
+}
+
 // Pages that become due together, since all are as old and nothing is known of any, are visited as the budget allows, one after the other.
 func TestPagesDueTogetherDoNotOverdrawTheBudget(t *testing.T) {
 	noRace(t)
