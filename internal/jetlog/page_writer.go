@@ -221,5 +221,6 @@ func (w *pageWriter) last(ctx context.Context, name string) (at mark, number uin
 	} else if err != nil {
 		return at, 0, err
 	}
-	return at, m.Sequence, json.Unmarshal(m.Data, &at)
+	err = json.Unmarshal(m.Data, &at)
+	return at, m.Sequence, err
 }

@@ -95,7 +95,8 @@ func (r *keyring) current() (key, error) {
 	if r.key.Key != "" && (r.o.Key == "" || r.o.Key == r.key.Key) {
 		return r.key, nil
 	}
-	return r.key, r.replace(cmp.Or(r.o.Key, newKey()))
+	err := r.replace(cmp.Or(r.o.Key, newKey()))
+	return r.key, err
 }
 
 // load reads the note once. An unreadable note counts as missing: another key
