@@ -2,6 +2,7 @@ package crawl_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -118,6 +119,37 @@ func TestChangeStoredWithItsPage(t *testing.T) {
 			}
 			c.equal()
 			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// So is a step of several changes with all its pages, if they come soon after each other.
+func TestChangesStoredWithTheirPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const changed, takes = 8, 5 * time.Millisecond
+		s := pipe(t, pages(20))
+		c := s.follow(t, func(m *crawl.Copy) { m.Delay = -1 })
+		time.Sleep(time.Minute)
+		c.equal()
+		had := c.files()
+		s.with(func() {
+			for i := range changed {
+				name := fmt.Sprintf("d%d/p%d.html", i%7, i)
+				s.odd[name] = func(w http.ResponseWriter, r *http.Request, own http.HandlerFunc) {
+					time.Sleep(takes)
+					own(w, r)
+				}
+				s.pages[name] = fmt.Sprint("again ", i)
+				s.tell(protocol.Change{Op: protocol.Update, Item: s.item(name)})
+			}
+		})
+		time.Sleep(changed*takes - time.Millisecond)
+		if got := c.manifest().Cursor.Seq; got != 0 || !maps.Equal(c.files(), had) {
+			t.Errorf("before the last page, the cursor is at %d, and the copy has changed: %v", got, !maps.Equal(c.files(), had))
+		}
+		time.Sleep(40 * time.Millisecond)
+		if got := c.manifest().Cursor.Seq; got != changed || list(c.files()) != list(s.live()) {
+			t.Errorf("after the last page, the cursor is at %d, and the copy is %s", got, list(c.files()))
 		}
 	})
 }
