@@ -91,6 +91,7 @@ func run(ctx context.Context, t *testing.T, args []string, out io.Writer) (err e
 		return err
 	}
 	o.traces, o.modes = strings.Split(*traces, ","), strings.Split(*which, ",")
+	o.policy.LongestPoll = 1 // as the crawler's
 	var runs []*replay
 	for _, mode := range o.modes {
 		site, ok := modes[mode]

@@ -108,8 +108,11 @@ func (e *engine) put(i int, at, rank float64, again bool) {
 
 // placeManifest puts a manifest on the agenda, ahead of the pages that it may name.
 func (e *engine) placeManifest(s int) {
-	at := daysAt(e.view.sites[s].Manifest.Read) + e.rule.interval(s)
-	e.agenda.put(len(e.view.pages)+s, e.now, at, math.MaxFloat32)
+	interval := e.rule.interval(s)
+	if longest := e.run.Policy.LongestPoll; longest > 0 {
+		interval = min(interval, longest)
+	}
+	e.agenda.put(len(e.view.pages)+s, e.now, daysAt(e.view.sites[s].Manifest.Read)+interval, math.MaxFloat32)
 }
 
 // due is when a visit to a page pays, and its rank then.
@@ -218,6 +221,9 @@ func (e *engine) poll(s int) {
 		entries = float64(len(draft.said))
 	}
 	x := Event{Kind: Polled, Page: -1, Site: s, Cost: e.budget.costs.Manifest + e.budget.costs.Entry*entries*(size/gzipEntry)}
+	if e.run.Policy.LongestPoll > 0 {
+		x.Cost *= min(1, (e.now-daysAt(site.Manifest.Read))/e.rule.interval(s))
+	}
 	e.budget.Spend(x.Cost)
 	e.happened(x, headerSize+size*entries)
 	for _, said := range draft.said {

@@ -50,6 +50,10 @@ type Policy struct {
 	Outdated    fresh.Outdated
 	Polls       poll.Policy
 	Subscribers float64
+
+	// LongestPoll, above 0, is after how many days a manifest is polled though by the price it is too soon, as the crawler does to
+	// find new pages. Only the share that the price pays is charged.
+	LongestPoll float64
 }
 
 // listening are the channels that it uses.
