@@ -59,7 +59,7 @@ type visitPlan interface {
 }
 
 // fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped. Early means
-// that they are fetched beside those of an open batch, as many as it might have had.
+// that they are fetched beside those of an open batch, as many as it might have had, from sites of which it has few.
 func (q *pageQueue) fetchPages(now time.Time, early bool, add func(*site, harvest.Task)) (passed int, err error) {
 	c, work, sites, equal := q.c, q.work, q.sites, q.copies.pages
 	if !q.plan.ready() {
@@ -75,7 +75,7 @@ func (q *pageQueue) fetchPages(now time.Time, early bool, add func(*site, harves
 			return true
 		}
 		left := c.Harvester.Open(st.Origin)
-		return left > max(1, st.given/4) || sites.ahead(st, left) > tooFarAhead // many were ranked before others were found
+		return early && left > max(1, st.given/4) || sites.ahead(st, left) > tooFarAhead
 	}
 	if early && o.Size > 0 {
 		if o.Size -= work.busy; o.Size <= 0 {

@@ -77,6 +77,7 @@ func (h *Harvester) Run(ctx context.Context, next func(ctx context.Context, earl
 
 type offer struct {
 	batch *Batch
+	early bool
 	err   error
 }
 
@@ -108,7 +109,7 @@ func (c *cycle) run(next func(context.Context, bool) (*Batch, error)) error {
 			go func() {
 				defer c.owned.Done()
 				b, err := next(c.ctx, !few)
-				c.offer <- offer{b, err}
+				c.offer <- offer{b, !few, err}
 			}()
 		}
 		if wait >= 0 {
@@ -127,7 +128,7 @@ func (c *cycle) run(next func(context.Context, bool) (*Batch, error)) error {
 				return fmt.Errorf("harvest: next batch: %w", o.err)
 			}
 			if end = o.batch == nil; !end {
-				c.begin(o.batch)
+				c.begin(o.batch, o.early)
 			}
 		}
 	}
@@ -257,8 +258,8 @@ func (c *cycle) answer(id frontier.SiteID, tasks []Task, fault Fault, err error)
 	}
 }
 
-// begin adds a batch to the cycle.
-func (c *cycle) begin(b *Batch) {
+// begin adds a batch to the cycle. An early one ends no other.
+func (c *cycle) begin(b *Batch, early bool) {
 	t := c.times
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,7 +276,11 @@ func (c *cycle) begin(b *Batch) {
 	o.began = o.left
 	t.log.Debug("batch begun", "batch", b.Number, "sites", o.began, "tasks", tasks)
 	t.forget()
-	for _, old := range c.waiting.begin(o, c.h.minSites()) {
+	few := c.h.minSites()
+	if early {
+		few = 0
+	}
+	for _, old := range c.waiting.begin(o, few) {
 		c.end(old)
 	}
 	c.wake()

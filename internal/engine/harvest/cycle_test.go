@@ -92,6 +92,36 @@ func TestOldBatchEndsEarly(t *testing.T) {
 	}
 }
 
+// A batch that is requested early ends no other.
+func TestEarlyBatchEndsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := honest(40)
+		defer w.Close()
+		var got answers
+		begun, batches := time.Now(), uint64(0)
+		next := func(sites []*fakeweb.Site) (*harvest.Batch, error) {
+			batches++
+			return batchOf(sites, batches, func(i int) int { return 3 + i }), nil
+		}
+		h := newHarvester(w)
+		h.Options.MinSites = 20
+		must.OK(t, h.Run(t.Context(), func(_ context.Context, early bool) (*harvest.Batch, error) {
+			switch {
+			case batches == 0:
+				return next(w.Sites()[:20])
+			case early && batches == 1 && time.Since(begun) > time.Minute: // one or two sites have ended
+				return next(w.Sites()[20:])
+			case early:
+				return new(harvest.Batch), nil
+			}
+			return nil, nil
+		}, got.take))
+		if n := got.faults(); batches != 2 || len(n) != 1 || n["404"] != 2*250 {
+			t.Errorf("%d batches: %v", batches, n)
+		}
+	})
+}
+
 // A site whose batches arrive one by one loses no time between them, and a
 // batch of few sites is never given back. While many tasks are left, another
 // batch is wanted for new sites only.
