@@ -262,15 +262,15 @@ func (f *batchTimes) page(env *command.Env, about string, rows []batchRow) *char
 		line := chart.Line{Name: fmt.Sprintf("%s, %d at once", name, r.AtOnce)}
 		for j := range steps {
 			from, to := longest*float64(j)/steps, longest*float64(j+1)/steps
-			line.Points = append(line.Points, chart.Point{X: to / 3600, Y: r.result.Busy(from, to)})
+			addPoint(&line, to/3600, r.result.Busy(from, to))
 		}
 		busy.Lines = append(busy.Lines, line)
 		if i == 0 || rows[i-1].Strategy != r.Strategy || rows[i-1].Link != r.Link {
 			took.Lines = append(took.Lines, chart.Line{Name: name}, chart.Line{Name: fmt.Sprintf("%g B/s", r.Link), Bound: true})
 		}
 		n := len(took.Lines)
-		took.Lines[n-2].Points = append(took.Lines[n-2].Points, chart.Point{X: float64(r.AtOnce), Y: r.Seconds / 3600})
-		took.Lines[n-1].Points = append(took.Lines[n-1].Points, chart.Point{X: float64(r.AtOnce), Y: r.Least / 3600})
+		addPoint(&took.Lines[n-2], float64(r.AtOnce), r.Seconds/3600)
+		addPoint(&took.Lines[n-1], float64(r.AtOnce), r.Least/3600)
 	}
 	p.Charts = []chart.Chart{busy}
 	if len(f.atOnce) > 1 {

@@ -302,7 +302,7 @@ func (f *browsing) page(env *command.Env, b *browsed) *chart.Page {
 	add := func(c *chart.Chart, name string, n int, y func(x int) float64) {
 		l := chart.Line{Name: name}
 		for x := range n {
-			l.Points = append(l.Points, chart.Point{X: float64(x), Y: y(x)})
+			addPoint(&l, float64(x), y(x))
 		}
 		c.Lines = append(c.Lines, l)
 	}

@@ -239,7 +239,7 @@ func (x *exponents) page(env *command.Env, about string, rows []exponentsRow) *c
 		for _, r := range rows[:n] {
 			line := chart.Line{Name: r.Policy}
 			for week := range slices.Chunk(r.days, 7) {
-				line.Points = append(line.Points, chart.Point{X: float64(7*len(line.Points)) + float64(len(week))/2, Y: spreadOf(week).Mean})
+				addPoint(&line, float64(7*len(line.Points))+float64(len(week))/2, spreadOf(week).Mean)
 			}
 			c.Lines = append(c.Lines, line)
 		}

@@ -264,11 +264,11 @@ func (f *feeds) page(env *command.Env, rows []feedRow) *chart.Page {
 			delay.Lines, times.Lines = append(delay.Lines, chart.Line{Name: r.Policy}), append(times.Lines, chart.Line{Name: r.Policy})
 		}
 		delay.Lines[i].Points = append(delay.Lines[i].Points, chart.Point{X: r.PerDay.Mean, Y: r.Delay.Mean, Spread: r.Delay.Deviation})
-		times.Lines[i].Points = append(times.Lines[i].Points, chart.Point{X: r.PerDay.Mean, Y: r.Delay.Mean / r.Bound.Mean})
+		addPoint(&times.Lines[i], r.PerDay.Mean, r.Delay.Mean/r.Bound.Mean)
 		if x := math.Round(100 * r.PerDay.Mean); !seen[x] {
 			seen[x] = true
-			bound.Points = append(bound.Points, chart.Point{X: r.PerDay.Mean, Y: r.Bound.Mean})
-			one.Points = append(one.Points, chart.Point{X: r.PerDay.Mean, Y: 1})
+			addPoint(&bound, r.PerDay.Mean, r.Bound.Mean)
+			addPoint(&one, r.PerDay.Mean, 1)
 		}
 	}
 	delay.Lines, times.Lines = append(delay.Lines, bound), append(times.Lines, one)

@@ -337,10 +337,10 @@ func (f *orders) page(env *command.Env, abouts []string, rows []orderRow) *chart
 		for _, r := range rows {
 			line, tau := chart.Line{Name: r.Strategy, Bound: r.Strategy == order.Sorted}, chart.Line{Name: r.Strategy, Bound: r.Strategy == order.Sorted}
 			for i := 0; i < len(r.Curve); i += 5 {
-				line.Points = append(line.Points, chart.Point{X: float64(i) / 100, Y: r.Curve[i]})
+				addPoint(&line, float64(i)/100, r.Curve[i])
 			}
 			for i, t := range r.Taus {
-				tau.Points = append(tau.Points, chart.Point{X: float64(i+1) / 10, Y: t})
+				addPoint(&tau, float64(i+1)/10, t)
 			}
 			c.Lines, taus.Lines = append(c.Lines, line), append(taus.Lines, tau)
 		}

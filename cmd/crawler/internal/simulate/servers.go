@@ -169,9 +169,9 @@ func (f *servers) page(env *command.Env, about string, rows []batch.Case) *chart
 			}
 			lines := [3]chart.Line{{Name: r.Name}, {Name: r.Name}, {Name: r.Name}}
 			for _, x := range r.Curves {
-				lines[0].Points = append(lines[0].Points, chart.Point{X: x.Seconds, Y: x.Pages})
-				lines[1].Points = append(lines[1].Points, chart.Point{X: x.Share, Y: x.ShareQuality})
-				lines[2].Points = append(lines[2].Points, chart.Point{X: x.Seconds, Y: x.Quality})
+				addPoint(&lines[0], x.Seconds, x.Pages)
+				addPoint(&lines[1], x.Share, x.ShareQuality)
+				addPoint(&lines[2], x.Seconds, x.Quality)
 			}
 			for i := range charts {
 				charts[i].Lines = append(charts[i].Lines, lines[i])

@@ -236,6 +236,11 @@ func (w *words) Set(v string) error {
 	return nil
 }
 
+// addPoint adds a point to a line of a chart.
+func addPoint(l *chart.Line, x, y float64) {
+	l.Points = append(l.Points, chart.Point{X: x, Y: y})
+}
+
 // A sheet is a table for people: names to the left, numbers to the right.
 type sheet struct {
 	names int // columns that are words

@@ -233,7 +233,7 @@ func linesOf(rows []freshnessRow, get func(freshnessRow) (score, bound spread)) 
 			score, most := get(rows[i])
 			line.Points = append(line.Points, chart.Point{X: rows[i].Budget, Y: score.Mean, Spread: score.Deviation})
 			if most.Mean >= 0 {
-				bound.Points = append(bound.Points, chart.Point{X: rows[i].Budget, Y: most.Mean})
+				addPoint(&bound, rows[i].Budget, most.Mean)
 			}
 		}
 		lines = append(lines, line)
