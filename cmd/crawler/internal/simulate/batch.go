@@ -225,7 +225,6 @@ func hours(seconds float64) string   { return fmt.Sprintf("%.2f", seconds/3600) 
 func inPercent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
 func printBatches(env *command.Env, about string, rows []batchRow) error {
-	fmt.Fprintf(env.Stdout, "%s\n\n", about)
 	s := &sheet{names: 1}
 	s.row("strategy", "link", "at once", "hours", "least", "waits", "ended", "pages", "busy", "link used", "connections", "failed", "thesis")
 	for _, r := range rows {
@@ -236,15 +235,9 @@ func printBatches(env *command.Env, about string, rows []batchRow) error {
 		s.row(r.Strategy, fmt.Sprintf("%g", r.Link), fmt.Sprint(r.AtOnce), hours(r.Seconds), hours(r.Least), hours(r.Waits), hours(r.Ended), inPercent(r.EndedPages),
 			fmt.Sprintf("%.0f", r.Busy), inPercent(r.Used), fmt.Sprint(r.Connections), fmt.Sprint(r.Failed), paper)
 	}
-	if err := s.write(env.Stdout); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(env.Stdout, `
-link: bytes per second; at once: pages per connection. Hours until all pages are there; at least (bytes by bandwidth); of waits at one site at
+	return s.print(env.Stdout, about, `link: bytes per second; at once: pages per connection. Hours until all pages are there; at least (bytes by bandwidth); of waits at one site at
 least. ended: hours and pages if the batch ends when fewer than a tenth of the robots are busy, and the rest is left to the next one. busy: robots,
-on average; thesis: hours in Castillo 2004, section 4.4
-`)
-	return err
+on average; thesis: hours in Castillo 2004, section 4.4`)
 }
 
 // page returns the page for --chart: busy robots over time, and hours by pages a connection.

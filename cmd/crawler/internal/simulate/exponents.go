@@ -210,7 +210,6 @@ func (x *exponents) compared(ctx context.Context, base, best sim.Policy, worlds 
 }
 
 func printExponents(env *command.Env, about string, rows []exponentsRow) error {
-	fmt.Fprintf(env.Stdout, "%s\n\n", about)
 	s := &sheet{names: 2}
 	s.row("world", "policy", "budget", "A", "G", "value", "bound", "% of bound")
 	for _, r := range rows {
@@ -220,11 +219,7 @@ func printExponents(env *command.Env, about string, rows []exponentsRow) error {
 		}
 		s.row(r.World, r.Policy, fmt.Sprintf("%g", r.Budget), a, g, r.Value.text(4), r.Bound.text(4), spread{Mean: 100 * r.Value.Mean / r.Bound.Mean}.text(1))
 	}
-	if err := s.write(env.Stdout); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(env.Stdout, "\nA, G: exponents of quality and freshness; value: sum of quality x freshness, 1 if every copy is always current; best: found by %d trials\n", rows[0].Tried)
-	return err
+	return s.print(env.Stdout, about, fmt.Sprintf("A, G: exponents of quality and freshness; value: sum of quality x freshness, 1 if every copy is always current; best: found by %d trials", rows[0].Tried))
 }
 
 // page returns the page for --chart: for each world and budget the value of the index by day, in the mean over each week.

@@ -179,12 +179,8 @@ func (f *feeds) run(ctx context.Context, env *command.Env) error {
 		return err
 	}
 	return f.show(env, rows, func() *chart.Page { return f.page(env, rows) }, func() error {
-		fmt.Fprintf(env.Stdout, "%d feeds, %s; days %d to %d; slots of %s; seed %d\n\n", len(worlds[0].Feeds), worlds[0].Name, f.from, f.webs.days, command.FormatDuration(f.slot), f.webs.seed)
-		if err := feedSheet(rows).write(env.Stdout); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(env.Stdout, "\ndelay and bound: minutes, mean of all items; pending: items in the fullest feed\n")
-		return err
+		about := fmt.Sprintf("%d feeds, %s; days %d to %d; slots of %s; seed %d", len(worlds[0].Feeds), worlds[0].Name, f.from, f.webs.days, command.FormatDuration(f.slot), f.webs.seed)
+		return feedSheet(rows).print(env.Stdout, about, "delay and bound: minutes, mean of all items; pending: items in the fullest feed")
 	})
 }
 

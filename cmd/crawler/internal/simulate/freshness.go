@@ -199,9 +199,7 @@ type outcome struct {
 // outcomes runs everything, in parallel on all processors.
 func (f *freshness) outcomes(ctx context.Context, env *command.Env, runs []sim.Run) ([]outcome, error) {
 	list := make([]outcome, len(runs))
-	progress := env.Progress("simulating", int64(len(runs)))
-	defer progress.Done()
-	return list, each(ctx, len(runs), func(ctx context.Context, i int) error {
+	return list, simulated(ctx, env, len(runs), func(ctx context.Context, i int) error {
 		r, err := sim.Simulate(ctx, runs[i])
 		if err != nil {
 			return err
@@ -211,7 +209,6 @@ func (f *freshness) outcomes(ctx context.Context, env *command.Env, runs []sim.R
 			list[i].told = f.webs.toldIn(r.World)
 		}
 		list[i].bound, list[i].ageBound = bounds(&runs[i])
-		progress.Add(1)
 		return nil
 	})
 }
@@ -264,7 +261,6 @@ func freshnessRowOf(outcomes []outcome) freshnessRow {
 }
 
 func printFreshness(env *command.Env, about string, rows []freshnessRow) error {
-	fmt.Fprintf(env.Stdout, "%s\n\n", about)
 	s, single := &sheet{names: 2}, false
 	s.row("world", "policy", "budget", "freshness", "bound", "% of bound", "age", "bound", "requests", "MB/1000", "wasted")
 	for _, r := range rows {
@@ -276,15 +272,11 @@ func printFreshness(env *command.Env, about string, rows []freshnessRow) error {
 			r.Requests.text(4), spread{Mean: r.Bytes.Mean / 1e3}.text(2), fmt.Sprintf("%.0f%%", 100*r.Wasted.Mean))
 		single = len(r.Seeds) == 1
 	}
-	if err := s.write(env.Stdout); err != nil {
-		return err
-	}
 	note := "% of bound: mean ± standard error over the seeds"
 	if single {
 		note = "the bound is of the mean: a single run may exceed it by chance; --seeds 5 prints a mean with its error"
 	}
-	_, err := fmt.Fprintf(env.Stdout, "\n%s\nage: days; requests: per page and day; MB/1000: megabytes per day for 1000 pages; wasted: visits that found nothing new\n", note)
-	return err
+	return s.print(env.Stdout, about, note+"\nage: days; requests: per page and day; MB/1000: megabytes per day for 1000 pages; wasted: visits that found nothing new")
 }
 
 // ofBound returns the score in percent of its bound, with the standard error of that if there are several seeds.

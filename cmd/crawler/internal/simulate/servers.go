@@ -114,7 +114,6 @@ func (f *servers) web() (*graph.Graph, error) {
 }
 
 func (f *servers) print(env *command.Env, about string, rows []batch.Case) error {
-	fmt.Fprintf(env.Stdout, "%s\n\n", about)
 	s := &sheet{names: 2}
 	s.row("part", "crawl", "seconds", "half", "pages at 1/3", "at 1/2", "quality of half", "at 1/3", "at 1/2", "connections")
 	share := func(x float64) string { return fmt.Sprintf("%.3f", x) }
@@ -122,16 +121,14 @@ func (f *servers) print(env *command.Env, about string, rows []batch.Case) error
 		s.row(r.Part, r.Name, fmt.Sprintf("%.0f", r.Seconds), fmt.Sprintf("%.0f", r.Half), share(r.PagesThird), share(r.PagesMiddle), share(r.HalfQuality),
 			share(r.ThirdQuality), share(r.Middle), fmt.Sprint(r.Connections))
 	}
-	if err := s.write(env.Stdout); err != nil {
-		return err
-	}
-	fmt.Fprintf(env.Stdout, `
-Seconds until all pages and half of them are there. Shares of the pages, of the quality of the first half of the pages, and of all quality. 1/3 and
+	note := fmt.Sprintf(`Seconds until all pages and half of them are there. Shares of the pages, of the quality of the first half of the pages, and of all quality. 1/3 and
 1/2 are parts of the time in which breadth-first fetches 90 %% of the pages: the others wait for a few slow servers, whatever the order.
 
 %s
-
 `, batch.Ranks())
+	if err := s.print(env.Stdout, about, note); err != nil {
+		return err
+	}
 	s = &sheet{names: 4}
 	why := ""
 	for _, x := range batch.Statements(rows) {

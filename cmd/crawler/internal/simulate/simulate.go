@@ -250,6 +250,16 @@ type sheet struct {
 
 func (s *sheet) row(cells ...string) { s.rows = append(s.rows, cells) }
 
+// print writes the table between a sentence and a note.
+func (s *sheet) print(w io.Writer, about, note string) error {
+	fmt.Fprintf(w, "%s\n\n", about)
+	if err := s.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", note)
+	return err
+}
+
 func (s *sheet) write(w io.Writer) error {
 	var width []int
 	for _, r := range s.rows {
