@@ -98,30 +98,27 @@ type feedRow struct {
 	Fruit   spread  `json:"fruitful_share"`
 }
 
-func (f *feeds) check() ([]feedRule, error) {
+func (f *feeds) check() error {
 	if err := f.webs.check(); err != nil {
-		return nil, err
+		return err
 	}
-	var rules []feedRule
 	for _, name := range f.policies {
-		r, ok := feedRuleNamed(name)
-		if !ok {
-			return nil, command.Misusef("--policy %s: unknown policy: -h lists them", name)
+		if _, ok := feedRuleNamed(name); !ok {
+			return command.Misusef("--policy %s: unknown policy: -h lists them", name)
 		}
-		rules = append(rules, r)
 	}
 	w := &f.webs
 	switch {
 	case f.from < 0 || f.from >= w.days || w.days > 3650:
-		return nil, command.Misusef("--from %d --days %d: want --from below --days, and --days at most 3650", f.from, w.days)
+		return command.Misusef("--from %d --days %d: want --from below --days, and --days at most 3650", f.from, w.days)
 	case w.feeds < 1 || w.feeds > 1_000_000:
-		return nil, command.Misusef("--feeds %d: want 1 to 1000000", w.feeds)
+		return command.Misusef("--feeds %d: want 1 to 1000000", w.feeds)
 	case w.window < 0:
-		return nil, command.Misusef("--window %d: want 0 (all items) or more", w.window)
+		return command.Misusef("--window %d: want 0 (all items) or more", w.window)
 	case f.slot < time.Minute || f.slot > 24*time.Hour:
-		return nil, command.Misusef("--slot %s: want a minute to a day", command.FormatDuration(f.slot))
+		return command.Misusef("--slot %s: want a minute to a day", command.FormatDuration(f.slot))
 	}
-	return rules, nil
+	return nil
 }
 
 // draw returns the world of a seed.
@@ -148,8 +145,7 @@ func (f *feedWebs) draw(seed uint64) (*sim.FeedWorld, error) {
 }
 
 func (f *feeds) run(ctx context.Context, env *command.Env) error {
-	rules, err := f.check()
-	if err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	var worlds []*sim.FeedWorld
@@ -160,18 +156,7 @@ func (f *feeds) run(ctx context.Context, env *command.Env) error {
 		}
 		worlds = append(worlds, w)
 	}
-	var tasks []feedTask
-	for _, r := range rules {
-		for _, n := range f.polls {
-			if r.free {
-				n = 0
-			}
-			tasks = append(tasks, feedTask{r, n})
-			if r.free {
-				break
-			}
-		}
-	}
+	tasks := feedTasks(f.polls, f.policies...)
 	progress := env.Progress("simulating", int64(len(tasks)*len(worlds)))
 	rows, err := feedRows(ctx, worlds, tasks, f.webs.seed, float64(f.from), f.slot, progress)
 	progress.Done()
@@ -211,13 +196,7 @@ func feedRows(ctx context.Context, worlds []*sim.FeedWorld, tasks []feedTask, se
 	}
 	var rows []feedRow
 	for i, task := range tasks {
-		of := func(get func(*sim.FeedResult) float64) spread {
-			var xs []float64
-			for _, r := range results[i*n : (i+1)*n] {
-				xs = append(xs, get(r))
-			}
-			return spreadOf(xs)
-		}
+		of := func(get func(*sim.FeedResult) float64) spread { return spreadBy(results[i*n:(i+1)*n], get) }
 		rows = append(rows, feedRow{World: worlds[0].Name, Policy: task.rule.name, Asked: task.polls,
 			Polls:   of(func(r *sim.FeedResult) float64 { return r.Polls }),
 			PerDay:  of(func(r *sim.FeedResult) float64 { return r.PerDay }),

@@ -230,13 +230,7 @@ func bounds(r *sim.Run) (share, age float64) {
 
 // freshnessRowOf combines the outcomes of several seeds.
 func freshnessRowOf(outcomes []outcome) freshnessRow {
-	of := func(get func(outcome) float64) spread {
-		xs := make([]float64, len(outcomes))
-		for i, o := range outcomes {
-			xs[i] = get(o)
-		}
-		return spreadOf(xs)
-	}
+	of := func(get func(outcome) float64) spread { return spreadBy(outcomes, get) }
 	row := freshnessRow{World: outcomes[0].World, Policy: outcomes[0].Policy, Told: outcomes[0].told, Budget: outcomes[0].Budget}
 	for _, o := range outcomes {
 		row.Seeds = append(row.Seeds, o.Seed)

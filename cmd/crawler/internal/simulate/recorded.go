@@ -111,7 +111,7 @@ func (p *paper) schedulers(ctx context.Context) (*sheet, error) {
 	})
 }
 
-// feedTasks returns the tasks of the feed tables: each policy with each number of polls.
+// feedTasks returns a task for each policy with each number of polls.
 func feedTasks(polls []float64, names ...string) (tasks []feedTask) {
 	for _, name := range names {
 		r, _ := feedRuleNamed(name)

@@ -182,6 +182,15 @@ func spreadOf(xs []float64) (s spread) {
 	return s
 }
 
+// spreadBy returns the spread of a number that each of several results has.
+func spreadBy[T any](results []T, get func(T) float64) spread {
+	var xs []float64
+	for _, r := range results {
+		xs = append(xs, get(r))
+	}
+	return spreadOf(xs)
+}
+
 // text formats it with a number of digits.
 func (s spread) text(digits int) string {
 	t := strconv.FormatFloat(s.Mean, 'f', digits, 64)
