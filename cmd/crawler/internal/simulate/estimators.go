@@ -77,6 +77,14 @@ func estimators() []estimator {
 	}
 }
 
+// estimatorSheet returns a table with a column for each estimator, after the first ones.
+func estimatorSheet(list []estimator, first ...string) *sheet {
+	for _, e := range list {
+		first = append(first, e.name)
+	}
+	return &sheet{names: 1, rows: [][]string{first}}
+}
+
 // orNone returns the rate, NaN if there is none.
 func orNone(rate float64, ok bool) float64 {
 	if !ok {
@@ -104,13 +112,7 @@ func pushedVisits(changes []float64, every, days float64) *visits {
 func (p *paper) pushes(ctx context.Context) (*sheet, error) {
 	const length = 900
 	list, names := estimators(), smallTraces()
-	s := &sheet{names: 1}
-	head := []string{"trace, polled every", "changes", "seen"}
-	for _, e := range list {
-		head = append(head, e.name)
-	}
-	s.row(head...)
-	return stacked(ctx, s, len(names), func(_ context.Context, i int) (rows [][]string, _ error) {
+	return stacked(ctx, estimatorSheet(list, "trace, polled every", "changes", "seen"), len(names), func(_ context.Context, i int) (rows [][]string, _ error) {
 		w, err := sim.TraceWeb{Dir: p.folder("changes"), Names: names[i : i+1], Days: length}.World()
 		if err != nil {
 			return nil, err
@@ -143,18 +145,12 @@ func (p *paper) pushes(ctx context.Context) (*sheet, error) {
 
 func (p *paper) estimators(ctx context.Context) (*sheet, error) {
 	list := estimators()
-	s := &sheet{names: 1}
-	head := []string{"visits, rate"}
-	for _, e := range list {
-		head = append(head, e.name)
-	}
-	s.row(head...)
 	settings := []struct {
 		n         int
 		rate      float64
 		irregular bool
 	}{{10, .2, false}, {10, 1, false}, {10, 2, false}, {10, 4, false}, {50, 1, false}, {50, 4, false}, {50, 1, true}, {50, 4, true}}
-	return stacked(ctx, s, len(settings), func(_ context.Context, i int) ([][]string, error) {
+	return stacked(ctx, estimatorSheet(list, "visits, rate"), len(settings), func(_ context.Context, i int) ([][]string, error) {
 		set := settings[i]
 		rng := rand.New(rand.NewPCG(uint64(p.seed), uint64(i)))
 		name := fmt.Sprintf("%d, %g", set.n, set.rate)

@@ -43,6 +43,14 @@ func (s *sheet) measure(text func(*sim.Result) string, policy string, run sim.Ru
 	s.row(append(names, make([]string, len(budgets))...)...)
 }
 
+// bounds adds a row that begins with names, and has the bound of freshness with each budget.
+func (s *sheet) bounds(bound func(b float64) sim.Bound, budgets []float64, names ...string) {
+	for _, b := range budgets {
+		names = append(names, share(bound(b).Fresh))
+	}
+	s.row(names...)
+}
+
 // measured runs everything in parallel, with each seed, and writes the mean of each into its cell: a single run may exceed its bound by chance.
 func (p *paper) measured(ctx context.Context, s *sheet) (*sheet, error) {
 	list := s.runs
@@ -114,20 +122,13 @@ func (p *paper) noisy(ctx context.Context) (*sheet, error) {
 	s.row(budgetNames("recall, precision", "policy")...)
 	w := p.web("gamma/zipf/0", 400, 10)
 	freshness := fresh.Objective{Fresh: 1}
-	bounds := func(name string, bound func(b float64) sim.Bound) {
-		row := []string{name, "bound"}
-		for _, b := range tableBudgets {
-			row = append(row, share(bound(b).Fresh))
-		}
-		s.row(row...)
-	}
-	bounds("no notices", func(b float64) sim.Bound { return sim.PollBound(w, freshness, sim.Costs{}, b) })
+	s.bounds(func(b float64) sim.Bound { return sim.PollBound(w, freshness, sim.Costs{}, b) }, tableBudgets, "no notices", "bound")
 	for _, q := range []struct{ recall, precision float64 }{{.99, 1}, {.9, 1}, {.5, 1}, {.99, .95}, {.99, .8}, {.99, .5}, {.9, .5}, {.9, .1}} {
 		name := fmt.Sprintf("%g, %g", q.recall, q.precision)
 		v := w.All(sim.Site{Push: true, Recall: q.recall, Precision: q.precision})
-		bounds(name, func(b float64) sim.Bound {
+		s.bounds(func(b float64) sim.Bound {
 			return sim.WebBound(v, freshness, sim.Costs{}, b, sim.Listening{Push: true})
-		})
+		}, tableBudgets, name, "bound")
 		for _, rule := range []struct{ policy, words string }{{"freshness", "learned"}, {"trust-gain", "all trusted, no polling"}} {
 			s.measure(freshText, rule.policy, sim.Run{World: v, Days: p.short(150), From: p.short(60)}, tableBudgets, name, rule.words)
 		}
@@ -150,11 +151,7 @@ func (p *paper) trust(ctx context.Context) (*sheet, error) {
 			words string
 			heeds sim.Listening
 		}{{"bound with notices", sim.Listening{Push: true}}, {"bound of polling", sim.Listening{}}} {
-			row := []string{t.String(), l.words}
-			for _, b := range tableBudgets {
-				row = append(row, share(sim.WebBound(w, freshness, sim.Costs{}, b, l.heeds).Fresh))
-			}
-			s.row(row...)
+			s.bounds(func(b float64) sim.Bound { return sim.WebBound(w, freshness, sim.Costs{}, b, l.heeds) }, tableBudgets, t.String(), l.words)
 		}
 		for _, rule := range []struct{ policy, words string }{
 			{"trust-importance", "all trusted, by importance"}, {"freshness-deaf", "polling, learned"},

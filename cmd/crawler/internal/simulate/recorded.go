@@ -42,16 +42,13 @@ func (p *paper) histories(days float64) (*sim.World, error) {
 // compared adds the rows of some rules from day 300 on, with a column for each number of requests a day, and their bound.
 func (p *paper) compared(ctx context.Context, s *sheet, w *sim.World, days float64, requests []float64, text func(*sim.Result) string, bound string, rules []recordedRule) (*sheet, error) {
 	var budgets []float64
-	bounds := []string{bound}
 	for _, n := range requests {
-		b := n / float64(len(w.Pages))
-		budgets = append(budgets, b)
-		bounds = append(bounds, share(sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, b).Fresh))
+		budgets = append(budgets, n/float64(len(w.Pages)))
 	}
 	for _, r := range rules {
 		s.measure(text, r.policy, sim.Run{World: w.All(r.site), Days: days, From: 300}, budgets, r.words)
 	}
-	s.row(bounds...)
+	s.bounds(func(b float64) sim.Bound { return sim.PushBound(w, fresh.Objective{Fresh: 1}, sim.Costs{}, b) }, budgets, bound)
 	return p.measured(ctx, s)
 }
 
