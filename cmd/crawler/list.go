@@ -21,16 +21,20 @@ import (
 // A column is a table column: its name and how to print a cell.
 type column[T any] struct {
 	name string
-	of   func(*T) string
+	of   func(*T) any
 }
 
 // A faulty row may say that the list is not complete.
 type faulty interface{ fault() error }
 
-// list prints the rows of a response, which has one JSON object per line.
-func list[T any](env *command.Env, body io.ReadCloser, form string, columns []column[T]) (err error) {
+// list prints the rows of the response to a GET request, which has one JSON object per line.
+func list[T any](ctx context.Context, env *command.Env, c *collectionFlags, path string, columns []column[T]) (err error) {
+	body, err := c.ask(ctx, "GET", path, nil, env.Log)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	if _, ends := any(new(T)).(faulty); form == "json" && !ends {
+	if _, ends := any(new(T)).(faulty); c.form == "json" && !ends {
 		_, err := io.Copy(env.Stdout, body)
 		return err
 	}
@@ -41,7 +45,7 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 	var row func([]string) error
 	var flush func() error
 	from := io.Reader(body)
-	switch form {
+	switch c.form {
 	case "json":
 		from, row, flush = io.TeeReader(body, env.Stdout), func([]string) error { return nil }, func() error { return nil }
 	case "csv":
@@ -84,7 +88,7 @@ func list[T any](env *command.Env, body io.ReadCloser, form string, columns []co
 		}
 		cells := make([]string, len(columns))
 		for i, c := range columns {
-			cells[i] = c.of(&t)
+			cells[i] = fmt.Sprint(c.of(&t))
 		}
 		if err := row(cells); err != nil {
 			return err
@@ -195,26 +199,26 @@ averages, and the requests over one connection (PER CONN).
 			if err := c.check(); err != nil {
 				return err
 			}
-			body, err := c.ask(ctx, "GET", "/sites", nil, env.Log)
-			if err != nil {
-				return err
-			}
 			if correlation {
+				body, err := c.ask(ctx, "GET", "/sites", nil, env.Log)
+				if err != nil {
+					return err
+				}
 				return correlate(env, body, c.form)
 			}
-			return list(env, body, c.form, []column[siteRow]{
-				{"SITE", func(r *siteRow) string { return r.Origin }},
-				{"PAGES", func(r *siteRow) string { return strconv.Itoa(r.Pages) }},
-				{"HELD", func(r *siteRow) string { return strconv.Itoa(r.Held) }},
-				{"READY", func(r *siteRow) string { return strconv.Itoa(r.Ready) }},
-				{"FRESH", func(r *siteRow) string { return percent(r.Fresh) }},
-				{"TOLD BY", func(r *siteRow) string { return r.ToldBy }},
-				{"HONEST", func(r *siteRow) string { return percent(r.Honest) }},
-				{"A DAY", func(r *siteRow) string { return strconv.FormatFloat(r.PerDay, 'f', 1, 64) }},
-				{"CONNECT", func(r *siteRow) string { return millis(r.Connect) }},
-				{"RESPONSE", func(r *siteRow) string { return millis(r.Response) }},
-				{"PER CONN", func(r *siteRow) string { return known(r.PerConnection > 0, strconv.Itoa(r.PerConnection)) }},
-				{"TROUBLE", func(r *siteRow) string {
+			return list(ctx, env, &c, "/sites", []column[siteRow]{
+				{"SITE", func(r *siteRow) any { return r.Origin }},
+				{"PAGES", func(r *siteRow) any { return r.Pages }},
+				{"HELD", func(r *siteRow) any { return r.Held }},
+				{"READY", func(r *siteRow) any { return r.Ready }},
+				{"FRESH", func(r *siteRow) any { return percent(r.Fresh) }},
+				{"TOLD BY", func(r *siteRow) any { return r.ToldBy }},
+				{"HONEST", func(r *siteRow) any { return percent(r.Honest) }},
+				{"A DAY", func(r *siteRow) any { return strconv.FormatFloat(r.PerDay, 'f', 1, 64) }},
+				{"CONNECT", func(r *siteRow) any { return millis(r.Connect) }},
+				{"RESPONSE", func(r *siteRow) any { return millis(r.Response) }},
+				{"PER CONN", func(r *siteRow) any { return known(r.PerConnection > 0, strconv.Itoa(r.PerConnection)) }},
+				{"TROUBLE", func(r *siteRow) any {
 					if r.Paused {
 						return strings.TrimSuffix("paused by a person; "+r.Fault, "; ")
 					}
@@ -226,21 +230,21 @@ averages, and the requests over one connection (PER CONN).
 }
 
 var pageColumns = []column[pageRow]{
-	{"URL", func(r *pageRow) string { return r.URL }},
-	{"STATE", func(r *pageRow) string { return r.State }},
-	{"STATUS", func(r *pageRow) string { return strconv.Itoa(r.Status) }},
-	{"DEPTH", func(r *pageRow) string { return strconv.Itoa(r.Depth) }},
-	{"BYTES", func(r *pageRow) string {
+	{"URL", func(r *pageRow) any { return r.URL }},
+	{"STATE", func(r *pageRow) any { return r.State }},
+	{"STATUS", func(r *pageRow) any { return r.Status }},
+	{"DEPTH", func(r *pageRow) any { return r.Depth }},
+	{"BYTES", func(r *pageRow) any {
 		if r.Cut {
-			return strconv.FormatInt(r.Length, 10) + "+"
+			return fmt.Sprint(r.Length, "+")
 		}
-		return strconv.FormatInt(r.Length, 10)
+		return r.Length
 	}},
-	{"VISITS", func(r *pageRow) string { return strconv.Itoa(r.Visits) }},
-	{"CHANGES", func(r *pageRow) string { return strconv.Itoa(r.Changes) }},
-	{"LAST", func(r *pageRow) string { return ago(r.Last) }},
-	{"NEXT", func(r *pageRow) string { return ago(r.Next) }},
-	{"TITLE", func(r *pageRow) string { return r.Title }},
+	{"VISITS", func(r *pageRow) any { return r.Visits }},
+	{"CHANGES", func(r *pageRow) any { return r.Changes }},
+	{"LAST", func(r *pageRow) any { return ago(r.Last) }},
+	{"NEXT", func(r *pageRow) any { return ago(r.Next) }},
+	{"TITLE", func(r *pageRow) any { return r.Title }},
 }
 
 // states returns the names of the page states.
@@ -277,11 +281,7 @@ A + after BYTES marks a page longer than --max-file, stored only in part.
 				return command.Misusef("--state %s: want %s", state, strings.Join(states(), ", "))
 			}
 			q := url.Values{"site": {strings.TrimSuffix(site, "/")}, "prefix": {prefix}, "state": {state}}
-			body, err := c.ask(ctx, "GET", "/pages?"+q.Encode(), nil, env.Log)
-			if err != nil {
-				return err
-			}
-			return list(env, body, c.form, pageColumns)
+			return list(ctx, env, &c, "/pages?"+q.Encode(), pageColumns)
 		},
 	})
 }
@@ -304,22 +304,14 @@ func links() *command.Command {
 			}
 			switch {
 			case all && len(env.Args) == 0:
-				body, err := c.ask(ctx, "GET", "/links?all=true", nil, env.Log)
-				if err != nil {
-					return err
-				}
 				if c.form == "table" {
 					c.form = "csv"
 				}
-				return list(env, body, c.form, []column[linkRow]{{"from", func(r *linkRow) string { return r.From }}, {"to", func(r *linkRow) string { return r.To }}})
+				return list(ctx, env, &c, "/links?all=true", []column[linkRow]{{"from", func(r *linkRow) any { return r.From }}, {"to", func(r *linkRow) any { return r.To }}})
 			case all || len(env.Args) != 1:
 				return command.Misusef("want one URL, or --all without a URL")
 			}
-			body, err := c.ask(ctx, "GET", "/links?"+url.Values{"url": {env.Args[0]}}.Encode(), nil, env.Log)
-			if err != nil {
-				return err
-			}
-			return list(env, body, c.form, pageColumns)
+			return list(ctx, env, &c, "/links?"+url.Values{"url": {env.Args[0]}}.Encode(), pageColumns)
 		},
 	})
 }
