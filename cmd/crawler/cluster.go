@@ -212,7 +212,7 @@ func partitionsIn(dir string) []string {
 func clusterStatus(ctx context.Context, env *command.Env, dirs []string) error {
 	for _, dir := range dirs {
 		var s summary
-		if err := askJSON(ctx, dir, "GET", "/status", nil, &s, env.Log); err != nil {
+		if err := (&collectionFlags{dir: dir}).askJSON(ctx, "GET", "/status", nil, &s, env.Log); err != nil {
 			return err
 		}
 		state := "not running here"

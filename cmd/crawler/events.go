@@ -264,12 +264,10 @@ type exporting struct {
 
 func (d *localAPI) export(w http.ResponseWriter, req *http.Request) {
 	var x exporting
-	if err := json.NewDecoder(io.LimitReader(req.Body, 1<<20)).Decode(&x); err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
+	if decode(w, req, 1<<20, &x) {
+		n, err := d.col.ExportWARC(req.Context(), x.Dir, x.Coding, collection.Selection{Prefix: x.Prefix, Since: x.Since, Until: x.Until, Newest: x.Newest})
+		answer(w, n, err)
 	}
-	n, err := d.col.ExportWARC(req.Context(), x.Dir, x.Coding, collection.Selection{Prefix: x.Prefix, Since: x.Since, Until: x.Until, Newest: x.Newest})
-	answer(w, n, err)
 }
 
 func (d *localAPI) urls(w http.ResponseWriter, req *http.Request) {

@@ -378,32 +378,37 @@ func notKnown(w http.ResponseWriter, u string, err error) {
 	refuse(w, http.StatusNotFound, err)
 }
 
-func (d *localAPI) accept(w http.ResponseWriter, req *http.Request) {
-	var origin string
-	if err := json.NewDecoder(io.LimitReader(req.Body, 1<<20)).Decode(&origin); err != nil {
+// decode reads the JSON of a request of at most so many bytes. If that fails, it refuses the request and returns false.
+func decode(w http.ResponseWriter, req *http.Request, most int64, to any) bool {
+	err := json.NewDecoder(io.LimitReader(req.Body, most)).Decode(to)
+	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
-		return
 	}
+	return err == nil
+}
+
+// isRunning reports whether a crawler runs. If none does, it refuses the request.
+func (d *localAPI) isRunning(w http.ResponseWriter) bool {
 	if d.crawler == nil {
 		refuse(w, http.StatusConflict, errNoCrawler)
-		return
 	}
-	n, err := d.crawler.Accept(origin)
-	answer(w, n, err)
+	return d.crawler != nil
+}
+
+func (d *localAPI) accept(w http.ResponseWriter, req *http.Request) {
+	var origin string
+	if decode(w, req, 1<<20, &origin) && d.isRunning(w) {
+		n, err := d.crawler.Accept(origin)
+		answer(w, n, err)
+	}
 }
 
 func (d *localAPI) add(w http.ResponseWriter, req *http.Request) {
 	var urls []string
-	if err := json.NewDecoder(io.LimitReader(req.Body, 16<<20)).Decode(&urls); err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
+	if decode(w, req, 16<<20, &urls) && d.isRunning(w) {
+		verdicts, err := d.crawler.Add(req.Context(), urls)
+		answer(w, verdicts, err)
 	}
-	if d.crawler == nil {
-		refuse(w, http.StatusConflict, errNoCrawler)
-		return
-	}
-	verdicts, err := d.crawler.Add(req.Context(), urls)
-	answer(w, verdicts, err)
 }
 
 var errNoCrawler = errors.New("no crawler runs on this collection: start \"crawler run\", or give the URL to \"crawler crawl\"")
@@ -420,14 +425,4 @@ func ask(ctx context.Context, dir, method, path string, in any, log *slog.Logger
 		return body, err
 	}
 	return inProcess(ctx, &localAPI{col: col, log: log}, method, path, in)
-}
-
-// askJSON decodes a response.
-func askJSON(ctx context.Context, dir, method, path string, in, out any, log *slog.Logger) error {
-	body, err := ask(ctx, dir, method, path, in, log)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	return json.NewDecoder(body).Decode(out)
 }

@@ -59,7 +59,7 @@ the state.
 // collectionStatus prints the state of a collection and of the crawler that uses it.
 func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON bool) error {
 	var s summary
-	if err := askJSON(ctx, dir, "GET", "/status", nil, &s, env.Log); err != nil {
+	if err := (&collectionFlags{dir: dir}).askJSON(ctx, "GET", "/status", nil, &s, env.Log); err != nil {
 		return err
 	}
 	switch {
