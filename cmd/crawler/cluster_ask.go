@@ -351,7 +351,7 @@ func (c *clusterName) printStatus(ctx context.Context, env *command.Env, asJSON 
 	case asJSON:
 		return errors.Join(env.PrintJSON(s), missing)
 	}
-	fmt.Fprintf(env.Stdout, "%-10s %d, of which %d answer\n", "partitions", s.Partitions, s.Partitions-len(s.Missing))
+	printer(env)("partitions", "%d, of which %d answer", s.Partitions, s.Partitions-len(s.Missing))
 	if s.Partitions > len(s.Missing) {
 		printSummary(env, &s.summary)
 	}

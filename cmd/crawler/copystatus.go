@@ -113,9 +113,7 @@ func (d *localAPI) countCopy(ctx context.Context, s *copyStatus, trouble func(ti
 }
 
 func (s *copyStatus) print(env *command.Env) {
-	print := func(name, format string, args ...any) {
-		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
-	}
+	print := printer(env)
 	print("site", "%s", s.Base)
 	if s.Running {
 		print("crawler", "running as process %d", s.PID)

@@ -220,10 +220,8 @@ func (p *crawlPage) sitesOf(v *crawlView, now time.Time) error {
 
 // lineOf reads the sources of a site.
 func (p *crawlPage) lineOf(s collection.Site) (siteLine, error) {
-	l := siteLine{Site: s, Honest: -1}
-	if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {
-		l.Honest, l.Judged = b.Signal.Precision(), b.Signal.Judgements()
-	}
+	l := siteLine{Site: s}
+	l.Honest, l.Judged = honesty(&s)
 	sources, err := p.api.col.Sources(s.ID)
 	l.ToldBy = toldBy(sources)
 	for _, src := range sources {

@@ -142,7 +142,7 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 	}
 	lines(w, func(yield func(siteRow, error) bool) {
 		for s := range all {
-			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1, Honest: -1,
+			r := siteRow{Origin: s.Origin, Pages: s.Pages, Held: s.Held, Ready: s.Ready, Gone: s.Gone, Fresh: -1,
 				Requests: s.Requests, Bytes: s.Bytes, Duplicates: s.Duplicates, Fault: s.Fault, FaultAt: s.FaultAt, Quiet: s.Quiet, Paused: paused(s.Origin),
 				Connect: s.Speed.Connect, Response: s.Speed.Response, PerConnection: s.Speed.PerConnection}
 			if f := of[s.ID]; f != nil && f.timed > 0 {
@@ -153,9 +153,7 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 					r.Fresh = f.sum / float64(f.pages)
 				}
 			}
-			if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {
-				r.Honest, r.Judged = b.Signal.Precision(), b.Signal.Judgements()
-			}
+			r.Honest, r.Judged = honesty(&s)
 			sources, err := d.col.Sources(s.ID)
 			if err != nil {
 				yield(r, err)
@@ -172,6 +170,14 @@ func (d *localAPI) sites(w http.ResponseWriter, req *http.Request) {
 			}
 		}
 	})
+}
+
+// honesty returns the estimated share of a site's announcements that are right, -1 if none was judged, and how many were.
+func honesty(s *collection.Site) (right float64, judged int) {
+	if b := s.Belief; b != nil && b.Signal.Judgements() > 0 {
+		return b.Signal.Precision(), b.Signal.Judgements()
+	}
+	return -1, 0
 }
 
 // toldBy returns the best way in which a site announces its changes.

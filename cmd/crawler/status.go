@@ -72,11 +72,16 @@ func collectionStatus(ctx context.Context, env *command.Env, dir string, asJSON 
 	return nil
 }
 
-// printSummary prints it for people.
-func printSummary(env *command.Env, s *summary) {
-	print := func(name, format string, args ...any) {
+// printer returns a function that prints a line about something that has a name.
+func printer(env *command.Env) func(name, format string, args ...any) {
+	return func(name, format string, args ...any) {
 		fmt.Fprintf(env.Stdout, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
+}
+
+// printSummary prints it for people.
+func printSummary(env *command.Env, s *summary) {
+	print := printer(env)
 	if s.Steering.All || len(s.Steering.Sites) > 0 {
 		print("paused", "%s: \"crawler resume\" continues", printable(pausedText(&s.Steering)))
 	}
