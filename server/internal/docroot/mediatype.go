@@ -1,11 +1,72 @@
 package docroot
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
 	"github.com/parleyweb/parley/server/internal/public"
 )
+
+// mediaTypes are the media types of files by the extensions of their names, as in the file mime.types of a web server.
+const mediaTypes = `
+text/html .html .htm
+application/xhtml+xml .xhtml
+application/pdf .pdf
+text/plain .txt .text .log
+text/markdown .md .markdown
+text/css .css
+text/csv .csv
+text/javascript .js .mjs
+application/json .json .map
+application/ld+json .jsonld
+application/xml .xml
+application/rdf+xml .rdf
+application/rss+xml .rss
+application/atom+xml .atom
+text/turtle .ttl
+image/svg+xml .svg
+image/png .png
+image/jpeg .jpg .jpeg
+image/gif .gif
+image/webp .webp
+image/avif .avif
+image/vnd.microsoft.icon .ico
+audio/mpeg .mp3
+audio/ogg .ogg .oga
+audio/wav .wav
+video/mp4 .mp4
+video/webm .webm
+font/woff .woff
+font/woff2 .woff2
+font/ttf .ttf
+font/otf .otf
+application/wasm .wasm
+application/zip .zip
+application/gzip .gz .tgz
+application/epub+zip .epub
+application/postscript .ps .eps
+application/rtf .rtf
+application/msword .doc
+application/vnd.openxmlformats-officedocument.wordprocessingml.document .docx
+application/vnd.oasis.opendocument.text .odt
+application/vnd.ms-excel .xls
+application/vnd.openxmlformats-officedocument.spreadsheetml.sheet .xlsx
+application/vnd.ms-powerpoint .ppt
+application/vnd.openxmlformats-officedocument.presentationml.presentation .pptx
+text/calendar .ics
+`
+
+var mediaTypeOf = func() map[string]string {
+	types := map[string]string{}
+	for line := range strings.Lines(mediaTypes) {
+		words := strings.Fields(line)
+		for i := 1; i < len(words); i++ {
+			types[words[i]] = words[0]
+		}
+	}
+	return types
+}()
 
 // mediaType returns the media type of a file by its name. It does not use the system's table, so that a
 // manifest is the same bytes on every machine.
@@ -14,97 +75,5 @@ func mediaType(name string) string {
 		return "text/html"
 	}
 	name, _ = public.Language(name)
-	switch strings.ToLower(path.Ext(name)) {
-	case ".html", ".htm":
-		return "text/html"
-	case ".xhtml":
-		return "application/xhtml+xml"
-	case ".pdf":
-		return "application/pdf"
-	case ".txt", ".text", ".log":
-		return "text/plain"
-	case ".md", ".markdown":
-		return "text/markdown"
-	case ".css":
-		return "text/css"
-	case ".csv":
-		return "text/csv"
-	case ".js", ".mjs":
-		return "text/javascript"
-	case ".json", ".map":
-		return "application/json"
-	case ".jsonld":
-		return "application/ld+json"
-	case ".xml":
-		return "application/xml"
-	case ".rdf":
-		return "application/rdf+xml"
-	case ".rss":
-		return "application/rss+xml"
-	case ".atom":
-		return "application/atom+xml"
-	case ".ttl":
-		return "text/turtle"
-	case ".svg":
-		return "image/svg+xml"
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	case ".avif":
-		return "image/avif"
-	case ".ico":
-		return "image/vnd.microsoft.icon"
-	case ".mp3":
-		return "audio/mpeg"
-	case ".ogg", ".oga":
-		return "audio/ogg"
-	case ".wav":
-		return "audio/wav"
-	case ".mp4":
-		return "video/mp4"
-	case ".webm":
-		return "video/webm"
-	case ".woff":
-		return "font/woff"
-	case ".woff2":
-		return "font/woff2"
-	case ".ttf":
-		return "font/ttf"
-	case ".otf":
-		return "font/otf"
-	case ".wasm":
-		return "application/wasm"
-	case ".zip":
-		return "application/zip"
-	case ".gz", ".tgz":
-		return "application/gzip"
-	case ".epub":
-		return "application/epub+zip"
-	case ".ps", ".eps":
-		return "application/postscript"
-	case ".rtf":
-		return "application/rtf"
-	case ".doc":
-		return "application/msword"
-	case ".docx":
-		return "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-	case ".odt":
-		return "application/vnd.oasis.opendocument.text"
-	case ".xls":
-		return "application/vnd.ms-excel"
-	case ".xlsx":
-		return "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-	case ".ppt":
-		return "application/vnd.ms-powerpoint"
-	case ".pptx":
-		return "application/vnd.openxmlformats-officedocument.presentationml.presentation"
-	case ".ics":
-		return "text/calendar"
-	}
-	return "application/octet-stream"
+	return cmp.Or(mediaTypeOf[strings.ToLower(path.Ext(name))], "application/octet-stream")
 }
