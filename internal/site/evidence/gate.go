@@ -23,9 +23,10 @@ var _ content.Pages = gate{}
 // askedWait is how long a reader waits for the fetch of an edited page.
 const askedWait = time.Second
 
-// opens returns an error that wraps content.ErrNoVersion if the bytes of a page must
+// opens returns an error, which begins with what is wanted, and wraps content.ErrNoVersion, if the bytes of a page must
 // not be sent. If the page was just edited and its fetch is pending, it waits for that.
-func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
+func (g gate) opens(ctx context.Context, what string, item *protocol.Item) error {
+	page, d := item.URL, item.Digest
 	if g.k.shown(page, d) {
 		return nil
 	}
@@ -36,7 +37,7 @@ func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
 		case <-asked:
 		case <-t.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%s %s: %w", what, page, ctx.Err())
 		}
 		if g.k.shown(page, d) {
 			return nil
@@ -44,21 +45,21 @@ func (g gate) opens(ctx context.Context, page string, d protocol.Digest) error {
 	} else if g.k.Rate > 0 {
 		g.k.todo.want(page)
 	}
-	return fmt.Errorf("the web server has not served these bytes to anonymous clients: %w", content.ErrNoVersion)
+	return fmt.Errorf("%s %s: the web server has not served these bytes to anonymous clients: %w", what, page, content.ErrNoVersion)
 }
 
 // Page implements [content.Pages].
 func (g gate) Page(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
-	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
-		return nil, fmt.Errorf("page %s: %w", item.URL, err)
+	if err := g.opens(ctx, "page", item); err != nil {
+		return nil, err
 	}
 	return g.pages.Page(ctx, item, max)
 }
 
 // Delta implements [content.Pages].
 func (g gate) Delta(ctx context.Context, item *protocol.Item, base protocol.Digest) ([]byte, error) {
-	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
-		return nil, fmt.Errorf("difference of %s: %w", item.URL, err)
+	if err := g.opens(ctx, "difference of", item); err != nil {
+		return nil, err
 	}
 	return g.pages.Delta(ctx, item, base)
 }
@@ -71,8 +72,8 @@ func (g gate) Present(item *protocol.Item) bool {
 // Version implements [content.Pages]. Programs, too, see only bytes that an anonymous
 // GET has shown.
 func (g gate) Version(ctx context.Context, item *protocol.Item, max int64) ([]byte, error) {
-	if err := g.opens(ctx, item.URL, item.Digest); err != nil {
-		return nil, fmt.Errorf("version of %s: %w", item.URL, err)
+	if err := g.opens(ctx, "version of", item); err != nil {
+		return nil, err
 	}
 	return g.pages.Version(ctx, item, max)
 }
