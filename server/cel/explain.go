@@ -41,29 +41,25 @@ func explain(issues *cel.Issues) error {
 
 // hint suggests what to write instead.
 func hint(said string) string {
-	switch {
-	case strings.Contains(said, "undefined field 'text'"):
-		return "expressions cannot read the text of pages: use title, or send a program"
-	case strings.Contains(said, "undefined field 'significance'"):
-		return "write change.significance"
-	case strings.Contains(said, "undefined field 'depth'"):
-		return "write change.depth"
-	case strings.Contains(said, "undefined field"):
-		return "change has " + strings.Join(changeType.names(), ", ") + "; page has " + strings.Join(pageType.names(), ", ")
-	case strings.Contains(said, "undeclared reference to 'now'"):
-		return `there is no current time: write a time, as in change.at > timestamp("2026-11-21T00:00:00Z")`
-	case strings.Contains(said, "undeclared reference"):
-		return `use change and page, as in change.path.startsWith("/news/") and page.type == "text/html", and put text in quotes`
-	case strings.Contains(said, "no matching overload"):
-		return `both sides must be of one type, as in page.length < 1000, page.importance >= 0.5, change.at > timestamp("2026-11-21T00:00:00Z")`
-	case strings.Contains(said, "'<EOF>'"):
-		return "the expression is incomplete"
-	case strings.Contains(said, "input"), strings.Contains(said, "token recognition"):
-		return `join parts by && and ||, compare by == != < <= > >= in, and put text in quotes`
-	case strings.Contains(said, "invalid timestamp argument"):
-		return "write a time as 2026-11-21T00:00:00Z"
-	case strings.Contains(said, "recursion"), strings.Contains(said, "nodes"), strings.Contains(said, "code point"), strings.Contains(said, "lookahead"):
-		return "write it in fewer parts, or use the parameters prefix, match and type"
+	const syntax = `join parts by && and ||, compare by == != < <= > >= in, and put text in quotes`
+	const tooLong = "write it in fewer parts, or use the parameters prefix, match and type"
+	for _, known := range []struct{ part, hint string }{
+		{"undefined field 'text'", "expressions cannot read the text of pages: use title, or send a program"},
+		{"undefined field 'significance'", "write change.significance"},
+		{"undefined field 'depth'", "write change.depth"},
+		{"undefined field", "change has " + strings.Join(changeType.names(), ", ") + "; page has " + strings.Join(pageType.names(), ", ")},
+		{"undeclared reference to 'now'", `there is no current time: write a time, as in change.at > timestamp("2026-11-21T00:00:00Z")`},
+		{"undeclared reference", `use change and page, as in change.path.startsWith("/news/") and page.type == "text/html", and put text in quotes`},
+		{"no matching overload", `both sides must be of one type, as in page.length < 1000, page.importance >= 0.5, change.at > timestamp("2026-11-21T00:00:00Z")`},
+		{"'<EOF>'", "the expression is incomplete"},
+		{"input", syntax},
+		{"token recognition", syntax},
+		{"invalid timestamp argument", "write a time as 2026-11-21T00:00:00Z"},
+		{"recursion", tooLong}, {"nodes", tooLong}, {"code point", tooLong}, {"lookahead", tooLong},
+	} {
+		if strings.Contains(said, known.part) {
+			return known.hint
+		}
 	}
 	return ""
 }
