@@ -1,6 +1,7 @@
 package ping
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -417,10 +418,7 @@ func (e *engine) due(now time.Time) []string {
 		}
 	}
 	slices.SortFunc(urls, func(a, b string) int {
-		if c := e.urls[a].due.Compare(e.urls[b].due); c != 0 {
-			return c
-		}
-		return protocol.Compare(a, b)
+		return cmp.Or(e.urls[a].due.Compare(e.urls[b].due), protocol.Compare(a, b))
 	})
 	return urls
 }

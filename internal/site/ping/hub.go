@@ -213,10 +213,7 @@ func (h *Hub) Status() (HubStatus, error) {
 		st.Subscriptions = append(st.Subscriptions, v)
 	}
 	slices.SortFunc(st.Subscriptions, func(a, b SubscriptionStatus) int {
-		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Callback, b.Callback)
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), strings.Compare(a.Callback, b.Callback))
 	})
 	for _, t := range h.Options.Topics {
 		st.Topics = append(st.Topics, TopicStatus{URL: t, Subscribers: subscribers[t], Trouble: h.topics.troubleOf(t)})
