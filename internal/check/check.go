@@ -226,6 +226,9 @@ func (v violations) violate(rule, where, eg string) *violation {
 	return h
 }
 
+// violateURL is violate for a URL that is itself the example.
+func (v violations) violateURL(rule, url string) *violation { return v.violate(rule, url, short(url)) }
+
 // outOf sets how many things were examined for some rules.
 func (v violations) outOf(n int, rules ...string) {
 	for _, rule := range rules {

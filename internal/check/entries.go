@@ -30,7 +30,7 @@ func (x *run) entry(ctx context.Context, d *document, e entry) {
 	x.report.Entries++
 	d.entries++
 	if !x.urls.add(e.url) {
-		x.violate("duplicate", e.url, short(e.url))
+		x.violateURL("duplicate", e.url)
 	}
 	origin := protocol.Origin(e.url)
 	home := d.originOr(x.first)
@@ -41,10 +41,10 @@ func (x *run) entry(ctx context.Context, d *document, e entry) {
 		}
 	}
 	if origin != home {
-		x.violate("foreign-url", e.url, short(e.url)).fixed = home
+		x.violateURL("foreign-url", e.url).fixed = home
 	}
 	if len(e.raw) >= maxLoc {
-		x.violate("long-url", e.url, short(e.url))
+		x.violateURL("long-url", e.url)
 	}
 	if e.raw != "" && e.raw != e.url {
 		if low := strings.ToLower(e.raw); !strings.HasPrefix(low, "http:") && !strings.HasPrefix(low, "https:") {
@@ -57,7 +57,7 @@ func (x *run) entry(ctx context.Context, d *document, e entry) {
 	if origin == home {
 		if x.fetcher != nil {
 			if r := x.fetcher.rules[origin]; r != nil && r.got && !r.file.Allowed("*", e.url[len(origin):]) {
-				x.violate("disallowed", e.url, short(e.url))
+				x.violateURL("disallowed", e.url)
 				return
 			}
 		}
@@ -166,7 +166,7 @@ func (x *run) outside(d *document, e entry) {
 	}
 	dir, _ := path.Split(d.url)
 	if !strings.HasPrefix(e.url, dir) {
-		x.violate("outside-path", e.url, short(e.url))
+		x.violateURL("outside-path", e.url)
 	}
 }
 

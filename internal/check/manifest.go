@@ -113,13 +113,13 @@ func (x *run) items(ctx context.Context, d *document, r io.Reader) (protocol.Man
 		if rec.Gone != nil {
 			x.gone.add(rec.Gone.URL)
 			if x.urls.has(rec.Gone.URL) {
-				x.violate("gone-and-listed", rec.Gone.URL, short(rec.Gone.URL))
+				x.violateURL("gone-and-listed", rec.Gone.URL)
 			}
 			continue
 		}
 		it := rec.Item
 		if x.gone.has(it.URL) {
-			x.violate("gone-and-listed", it.URL, short(it.URL))
+			x.violateURL("gone-and-listed", it.URL)
 		}
 		if last != "" && protocol.Compare(last, it.URL) > 0 {
 			x.violate("order", it.URL, short(it.URL)+" after "+short(last))

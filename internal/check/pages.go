@@ -46,7 +46,7 @@ func (x *sampler) pages(ctx context.Context, list []pick) {
 		}
 		if !x.allowed(r, p.url) {
 			if r.got {
-				x.violate("disallowed", p.url, short(p.url))
+				x.violateURL("disallowed", p.url)
 			}
 			x.planned -= 2
 			continue
@@ -233,7 +233,7 @@ func (x *sampler) pageSays(ans *fetch.Answer, e entry, head []byte, isHTML bool)
 		noIndex, canonical = noIndex || says, other
 	}
 	if noIndex {
-		x.violate("page-noindex", e.url, short(e.url))
+		x.violateURL("page-noindex", e.url)
 	}
 	if canonical != "" && canonical != e.url && !strings.HasPrefix(x.report.Kind, "robots.rdf") {
 		x.violate("page-canonical", e.url, short(e.url)+" names "+short(canonical))
@@ -254,7 +254,7 @@ func (x *sampler) digest(body io.Reader, e entry, head []byte) error {
 	case int64(len(head))+n == maxDigest:
 		return errors.New("too long")
 	case protocol.Digest(sum.Sum(nil)) != e.digest:
-		x.violate("page-bytes", e.url, short(e.url))
+		x.violateURL("page-bytes", e.url)
 	}
 	return nil
 }
