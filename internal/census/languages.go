@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -189,19 +190,10 @@ func (s *sample) dataTable() Table {
 // languageTable is the table of languages.
 func (t *taking) languageTable() Table {
 	languages := table("languages", "R06, Castillo 8.3.5", 2, "depth", "language", "declared", "sampled")
-	all := map[byDepth]bool{}
-	for l := range t.book.count.declared {
-		all[l] = true
-	}
-	for l := range t.sample.spoken {
-		all[l] = true
-	}
-	list := make([]byDepth, 0, len(all))
-	for l := range all {
-		list = append(list, l)
-	}
-	slices.SortFunc(list, func(a, b byDepth) int { return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.name, b.name)) })
-	for _, l := range list {
+	all := maps.Clone(t.book.count.declared)
+	maps.Copy(all, t.sample.spoken)
+	inOrder := func(a, b byDepth) int { return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.name, b.name)) }
+	for _, l := range slices.SortedFunc(maps.Keys(all), inOrder) {
 		languages.row(int(l.depth), l.name, t.book.count.declared[l], t.sample.spoken[l])
 	}
 	return languages

@@ -59,14 +59,18 @@ func histogramOf(list []float64) scoreHistogram {
 }
 
 // scores adds a row for each class that is in one of the histograms: its lower border, and the count in each.
-func (t *Table) scores(list ...scoreHistogram) {
-	for _, key := range sorted(list...) {
+func (t *Table) scores(lists ...[]float64) {
+	var histograms []scoreHistogram
+	for _, list := range lists {
+		histograms = append(histograms, histogramOf(list))
+	}
+	for _, key := range sorted(histograms...) {
 		from := 0.0
 		if key > 0 {
 			from, _ = strconv.ParseFloat(strconv.Itoa(key%10)+"e"+strconv.Itoa(key/10-10), 64)
 		}
 		cells := []any{from}
-		for _, h := range list {
+		for _, h := range histograms {
 			cells = append(cells, h[key])
 		}
 		t.row(cells...)
@@ -86,11 +90,11 @@ func (h scoreHistogram) share() float64 {
 func (t *taking) scoreTables() []Table {
 	s, g := t.scores, t.siteGraph
 	pages := table("scores", "R17, Castillo 8.5.2", 1, "from", "pagerank", "hub", "authority")
-	pages.scores(histogramOf(s.pagerank), histogramOf(s.hub), histogramOf(s.authority))
+	pages.scores(s.pagerank, s.hub, s.authority)
 
 	sites := table("site_scores", "R22, K06, K08, Castillo 8.6.2", 1, "from", "pagerank", "hub", "authority", "siterank")
-	ofSites := [...][]float64{g.Sums(s.pagerank), g.Sums(s.hub), g.Sums(s.authority), g.Pagerank(graph.Pagerank{})}
-	sites.scores(histogramOf(ofSites[0]), histogramOf(ofSites[1]), histogramOf(ofSites[2]), histogramOf(ofSites[3]))
+	ofSites := [][]float64{g.Sums(s.pagerank), g.Sums(s.hub), g.Sums(s.authority), g.Pagerank(graph.Pagerank{})}
+	sites.scores(ofSites...)
 
 	levels := table("pagerank_levels", "R28, Castillo 5.5", 1, "depth", "pages", "sum", "cumulative")
 	var count [math.MaxUint8 + 1]int64
@@ -105,7 +109,7 @@ func (t *taking) scoreTables() []Table {
 			levels.row(depth, n, sums[depth], so)
 		}
 	}
-	return []Table{pages, sites, t.siteTable(ofSites[:]), levels}
+	return []Table{pages, sites, t.siteTable(ofSites), levels}
 }
 
 // siteTable is the table of each site with its scores, of which the last ones order it.
