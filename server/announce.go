@@ -50,42 +50,45 @@ func announcedModified(e journal.Entry) time.Time {
 // Announce waits for a scan in progress. Before the first scan of this process, and
 // before the first description is whole, the error wraps content.ErrNotReady.
 func (p *Publisher) Announce(ctx context.Context, list []protocol.Announcement) (protocol.Announced, error) {
+	failed := func(err error) (protocol.Announced, error) {
+		return protocol.Announced{}, fmt.Errorf("announce: %w", err)
+	}
 	if len(list) > protocol.MaxBatch {
-		return protocol.Announced{}, fmt.Errorf("announce: %d pages at once, more than %d: split the list", len(list), protocol.MaxBatch)
+		return failed(fmt.Errorf("%d pages at once, more than %d: split the list", len(list), protocol.MaxBatch))
 	}
 	turn, unlock, err := p.lockTurn(ctx)
 	if err != nil {
-		return protocol.Announced{}, fmt.Errorf("announce: wait for the current scan: %w", err)
+		return failed(fmt.Errorf("wait for the current scan: %w", err))
 	}
 	defer unlock()
 	if !p.Ready() || !p.Journal.Whole() {
-		return protocol.Announced{}, fmt.Errorf("announce: %w", content.ErrNotReady)
+		return failed(content.ErrNotReady)
 	}
 	t := &announceBatch{p: p, now: p.now(), state: make(map[string]known)}
 	if p.Pages.Max > 0 {
 		t.pages = p.Journal.Len()
 		if err := compare.EachHeld(p.Journal, func(journal.Entry) { t.pages-- }); err != nil {
-			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
+			return failed(err)
 		}
 	}
 	for _, a := range list {
 		if err := t.add(a); err != nil {
-			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
+			return failed(err)
 		}
 	}
 	// A deletion that is stored as a note and then not appended does no harm: the page stays
 	// until it is announced again. The other way round, a late announcement would
 	// bring a deleted page back.
 	if err := turn.deletions.remember(p.Journal, t.went, t.now); err != nil {
-		return protocol.Announced{}, fmt.Errorf("announce: %w", err)
+		return failed(err)
 	}
 	was := p.Journal.Head()
 	if len(t.steps) > 0 {
 		if err := p.mark(); err != nil {
-			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
+			return failed(err)
 		}
 		if _, err := p.Journal.Append(ctx, t.steps); err != nil {
-			return protocol.Announced{}, fmt.Errorf("announce: %w", err)
+			return failed(err)
 		}
 	}
 	t.done.Cursor = p.Journal.Head()
