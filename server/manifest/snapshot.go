@@ -362,11 +362,7 @@ func (s *Snapshot) replace(ctx context.Context, d *draft) (*published, error) {
 	defer os.Remove(f.Name()) // already renamed when all went well
 	defer f.Close()
 	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 256<<10)
-	if err := d.writeTo(w); err != nil {
-		return nil, err
-	}
-	if err := w.Flush(); err != nil {
+	if err := d.writeTo(bufio.NewWriterSize(io.MultiWriter(f, sum), 256<<10)); err != nil {
 		return nil, err
 	}
 	if err := f.Chmod(0o644); err != nil && runtime.GOOS != "windows" {
@@ -516,8 +512,11 @@ func (d *draft) published(sum hash.Hash, info os.FileInfo) *published {
 	return st
 }
 
-func (d *draft) writeTo(w io.Writer) error {
-	return protocol.WriteManifest(w, d.m, d.items, d.gone)
+func (d *draft) writeTo(w *bufio.Writer) error {
+	if err := protocol.WriteManifest(w, d.m, d.items, d.gone); err != nil {
+		return err
+	}
+	return w.Flush()
 }
 
 // compare returns the state of the file at path if it equals this draft byte
@@ -536,11 +535,7 @@ func (d *draft) compare(path string) (*published, error) {
 	}
 	sum := sha256.New()
 	c := &comparer{old: bufio.NewReaderSize(f, 256<<10), sum: sum}
-	w := bufio.NewWriterSize(c, 64<<10)
-	if err := d.writeTo(w); err != nil {
-		return nil, err
-	}
-	if err := w.Flush(); err != nil {
+	if err := d.writeTo(bufio.NewWriterSize(c, 64<<10)); err != nil {
 		return nil, err
 	}
 	if _, err := c.old.ReadByte(); err != io.EOF {
