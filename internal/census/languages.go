@@ -24,7 +24,6 @@ type sample struct {
 	spoken map[byDepth]int64
 	forms  map[string]int64 // how they came: values of formHeader, "" for a request of its own
 	copied int64            // bytes of those that are copies of equal pages
-	unread int64            // contents that could not be read
 	pages  int64            // of HTML, and those with data for programs, by what that is
 	data   [len(dataKinds)]int64
 }
@@ -93,8 +92,7 @@ func (s *sample) read(col *collection.Collection, p *drawn, depth uint8) {
 		body, err = io.ReadAll(io.LimitReader(content, most))
 		content.Close()
 	}
-	if err != nil {
-		s.unread++
+	if err != nil { // it is left out
 		return
 	}
 	form := content.Header.Get(formHeader)
