@@ -215,13 +215,10 @@ func (a outputState) intend(now outputState, j *server.Journal, key string) erro
 }
 
 // read reads the outputState under key; an unreadable one is the zero outputState.
-func (a *outputState) read(j *server.Journal, key string) (known bool) {
-	b, err := j.Note(key)
-	if err == nil && b != nil && json.Unmarshal(b, a) == nil {
-		return true
+func (a *outputState) read(j *server.Journal, key string) {
+	if b, err := j.Note(key); err != nil || b == nil || json.Unmarshal(b, a) != nil {
+		*a = outputState{}
 	}
-	*a = outputState{}
-	return false
 }
 
 // note stores the outputState. A failure only makes the next run repeat its work.
