@@ -47,17 +47,13 @@ func (s *senders) options() []command.Flag {
 
 // does returns the options for the tasks that are requested.
 func (s *senders) does() (does []string) {
-	for _, e := range s.engines.Options.Engines {
-		does = append(does, "--indexnow "+e)
-	}
-	for _, h := range s.hubs {
-		does = append(does, "--websub "+h)
-	}
-	for _, c := range s.hooks.Options.Commands {
-		does = append(does, "--on-change "+c)
-	}
-	for _, u := range s.hooks.Options.URLs {
-		does = append(does, "--webhook "+u)
+	for _, x := range []struct {
+		option string
+		values []string
+	}{{"indexnow", s.engines.Options.Engines}, {"websub", s.hubs}, {"on-change", s.hooks.Options.Commands}, {"webhook", s.hooks.Options.URLs}} {
+		for _, value := range x.values {
+			does = append(does, "--"+x.option+" "+value)
+		}
 	}
 	return does
 }
