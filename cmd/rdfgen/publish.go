@@ -109,16 +109,17 @@ func (b *build) open(ctx context.Context) (*server.Journal, error) {
 	o := j.site.JournalOptions(j.env.Log)
 	o.Strict = true
 	journal, err := server.OpenJournal(ctx, j.site.State, o)
-	if errors.Is(err, server.ErrDiverged) {
+	anew := func() {
 		if err = b.forget(); err == nil {
 			journal, err = server.OpenJournal(ctx, j.site.State, o)
 		}
 	}
+	if errors.Is(err, server.ErrDiverged) {
+		anew()
+	}
 	if b.first && errors.Is(err, server.ErrUnusable) {
 		o.Published = ""
-		if err = b.forget(); err == nil {
-			journal, err = server.OpenJournal(ctx, j.site.State, o)
-		}
+		anew()
 	}
 	switch {
 	case b.first && err == nil && journal.Whole(): // left over from the first publication
