@@ -366,7 +366,7 @@ func (j *job) report(found inventory.Report, checked *server.Checked) error {
 
 // adviseRobots prints what robots.txt lacks. With --write-robots it lacks nothing.
 func (j *job) adviseRobots() {
-	r := j.site.RobotsFile(j.env.Log)
+	r := j.site.RobotsFile()
 	if r == nil || slices.Contains(j.site.TaskOptions(), "--write-robots") {
 		return
 	}

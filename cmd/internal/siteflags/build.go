@@ -58,7 +58,7 @@ func (f *Flags) Build(dir string, set *flag.FlagSet) error {
 		f.pages.heal = true
 	}
 	if !given["write-robots"] {
-		o.writeRobots = f.RobotsFile(nil) != nil
+		o.writeRobots = f.RobotsFile() != nil
 	}
 	f.journal.Published = cmp.Or(f.journal.Published, f.ManifestURL())
 	f.pages.exclude = append(f.pages.exclude, "/404.html") // static hosts serve it for missing pages

@@ -92,7 +92,7 @@ func (o *outputs) check(f *Flags) error {
 	if o.feeds.Entries < 1 || o.feeds.Entries > 1000 {
 		return command.Misusef("--feed-entries %d: want 1 to 1000", o.feeds.Entries)
 	}
-	if o.writeRobots && f.RobotsFile(nil) == nil {
+	if o.writeRobots && f.RobotsFile() == nil {
 		return command.Misusef("--write-robots needs --docroot, and a --base that is the root of a host: robots.txt belongs there")
 	}
 	if o.oneFile && o.parts > 0 {
@@ -127,7 +127,7 @@ func (o *outputs) check(f *Flags) error {
 
 // RobotsFile returns the docroot's robots.txt with the lines that it should have; nil if the site has none of
 // its own, not being at the root of a host.
-func (f *Flags) RobotsFile(log *slog.Logger) *static.Robots {
+func (f *Flags) RobotsFile() *static.Robots {
 	if f.Docroot == "" || f.Base != protocol.Origin(f.Base)+"/" {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (f *Flags) RobotsFile(log *slog.Logger) *static.Robots {
 	if err != nil {
 		return nil
 	}
-	r := &static.Robots{Path: filepath.Join(root, "robots.txt"), Base: f.Base, Log: log}
+	r := &static.Robots{Path: filepath.Join(root, "robots.txt"), Base: f.Base}
 	if f.Out != "" {
 		r.Manifest = f.ManifestURL()
 	}
@@ -162,7 +162,7 @@ func (o *outputs) list(f *Flags, public func(string) bool, log *slog.Logger) (li
 		list = append(list, &n)
 	}
 	if o.writeRobots { // last, so that the files it names exist
-		list = append(list, f.RobotsFile(log))
+		list = append(list, f.RobotsFile())
 	}
 	return list
 }

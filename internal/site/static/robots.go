@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -36,8 +35,6 @@ type Robots struct {
 	Base     string   // of the site
 	Sitemaps []string // absolute URLs of sitemaps
 	Manifest string   // the absolute URL of robots.rdf; empty means none
-
-	Log *slog.Logger
 }
 
 var _ server.Output = (*Robots)(nil)
@@ -66,22 +63,23 @@ func (r *Robots) Write(ctx context.Context, _ *server.Journal) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	failed := func(err error) (bool, error) { return false, fmt.Errorf("merge into %s: %w", r.Path, err) }
 	path, err := r.target()
 	if err != nil {
-		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
+		return failed(err)
 	}
 	u, err := begin(path)
 	if err != nil {
-		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
+		return failed(err)
 	}
 	defer u.drop()
 	old, err := r.old(u)
 	if err != nil {
-		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
+		return failed(err)
 	}
 	text, err := r.merge(old)
 	if err != nil {
-		return false, fmt.Errorf("merge into %s: %w", r.Path, err)
+		return failed(err)
 	}
 	if u.old == nil && len(text) == 0 {
 		return false, nil
