@@ -209,8 +209,8 @@ func (d *doctor) state(ctx context.Context) {
 	var forms struct{ Evidence *evidence.Status }
 	if d.held {
 		// Only a notifier answers these, and no rdfgen that is scanning now.
-		d.notifier = server.Ask(asking, site.State, "GET", "/forms", &forms) == nil
-		if err := server.Ask(asking, site.State, "GET", "/robots", &robots); err != nil {
+		d.notifier = d.job.ask(asking, "GET", "/forms", &forms) == nil
+		if err := d.job.ask(asking, "GET", "/robots", &robots); err != nil {
 			d.job.env.Log.Debug("the process that uses the state does not report on robots.txt", "err", err)
 		}
 	}

@@ -151,7 +151,7 @@ func (d *doctor) senders(ctx context.Context) {
 	}
 	asking, stop := context.WithTimeout(ctx, doctorWait)
 	defer stop()
-	if err := server.Ask(asking, d.job.site.State, "GET", "/tellers", &told); err != nil {
+	if err := d.job.ask(asking, "GET", "/tellers", &told); err != nil {
 		d.add("senders", note, err.Error(), "")
 	}
 	add := func(option, receiver, trouble string, lasts bool) {
@@ -262,7 +262,7 @@ func (d *doctor) pages(ctx context.Context) {
 	var checked server.Checked
 	err := error(nil)
 	if d.held {
-		err = server.Ask(ctx, site.State, "POST", "/self-check", &checked)
+		err = d.job.ask(ctx, "POST", "/self-check", &checked)
 	} else {
 		var journal *server.Journal
 		if journal, err = server.OpenJournal(ctx, site.State, server.JournalOptions{Base: site.Base, ReadOnly: true, Log: d.job.env.Log}); err == nil {

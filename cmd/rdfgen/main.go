@@ -142,17 +142,22 @@ func (j *job) run(ctx context.Context) error {
 // contentionTimeout is how long several rdfgen processes on one state may get in each other's way.
 const contentionTimeout = time.Minute
 
+// ask asks the process that holds the state. It returns ErrNoHolder if there is none.
+func (j *job) ask(ctx context.Context, method, path string, answer any) error {
+	return server.Ask(ctx, j.site.State, method, path, answer)
+}
+
 // notified reports whether a notifier holds the state, in which case its answer is final.
 func (j *job) notified(ctx context.Context) bool {
 	var does []string
-	return server.Ask(ctx, j.site.State, "GET", "/does", &does) == nil
+	return j.ask(ctx, "GET", "/does", &does) == nil
 }
 
 // delegate tells the process that holds the state to scan. It returns ErrNoHolder if there is none.
 func (j *job) delegate(ctx context.Context) error {
 	if j.robotsNow {
 		var none any
-		if err := server.Ask(ctx, j.site.State, "POST", "/robots-now", &none); err != nil {
+		if err := j.ask(ctx, "POST", "/robots-now", &none); err != nil {
 			return err
 		}
 	}
@@ -161,7 +166,7 @@ func (j *job) delegate(ctx context.Context) error {
 		verb = "/accept-deletions"
 	}
 	var found inventory.Report
-	if err := server.Ask(ctx, j.site.State, "POST", verb, &found); err != nil {
+	if err := j.ask(ctx, "POST", verb, &found); err != nil {
 		return err
 	}
 	if err := errors.Join(j.sameManifest(ctx), j.sameWork(ctx)); err != nil {
@@ -169,7 +174,7 @@ func (j *job) delegate(ctx context.Context) error {
 	}
 	var checked *server.Checked
 	if j.selfCheck {
-		if err := server.Ask(ctx, j.site.State, "POST", "/self-check", &checked); err != nil {
+		if err := j.ask(ctx, "POST", "/self-check", &checked); err != nil {
 			return err
 		}
 	}
@@ -183,7 +188,7 @@ func (j *job) sameManifest(ctx context.Context) error {
 		return nil
 	}
 	var s server.Status
-	if err := server.Ask(ctx, j.site.State, "GET", "/status", &s); err != nil {
+	if err := j.ask(ctx, "GET", "/status", &s); err != nil {
 		return err
 	}
 	theirs, err := os.Stat(s.Path)
@@ -199,7 +204,7 @@ func (j *job) sameManifest(ctx context.Context) error {
 // sameWork makes sure that the holder does everything that this call asks for.
 func (j *job) sameWork(ctx context.Context) error {
 	var theirs []string
-	if err := server.Ask(ctx, j.site.State, "GET", "/does", &theirs); err != nil {
+	if err := j.ask(ctx, "GET", "/does", &theirs); err != nil {
 		j.env.Log.Debug("cannot compare options with the process that uses the state, probably another rdfgen", "err", err)
 		return nil
 	}
