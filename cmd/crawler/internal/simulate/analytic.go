@@ -41,13 +41,14 @@ func (p *paper) web(name string, pages, sites int) *sim.World {
 // tableBudgets are the budgets of most tables, in requests a page and day.
 var tableBudgets = sim.PaperBudgets()
 
-// budgetNames returns the columns of a table by budget.
-func budgetNames(first ...string) (names []string) {
-	names = first
+// budgetSheet returns a table by budget, with columns of words before.
+func budgetSheet(words ...string) *sheet {
+	s := &sheet{names: len(words)}
 	for _, b := range tableBudgets {
-		names = append(names, fmt.Sprintf("B=%g", b))
+		words = append(words, fmt.Sprintf("B=%g", b))
 	}
-	return names
+	s.row(words...)
+	return s
 }
 
 // stacked builds the parts of a table in parallel, and stacks them.
@@ -65,9 +66,7 @@ func stacked(ctx context.Context, s *sheet, n int, part func(ctx context.Context
 
 func (p *paper) webs(ctx context.Context) (*sheet, error) {
 	webs := sim.Webs()
-	s := &sheet{names: 2}
-	s.row(budgetNames("web", "policy")...)
-	return stacked(ctx, s, len(webs), func(_ context.Context, i int) (rows [][]string, _ error) {
+	return stacked(ctx, budgetSheet("web", "policy"), len(webs), func(_ context.Context, i int) (rows [][]string, _ error) {
 		for _, r := range sim.Paper(p.web(webs[i].String(), 10_000, 100)) {
 			row := []string{webs[i].String(), r.Policy}
 			for _, c := range r.Cells {
@@ -84,9 +83,7 @@ func (p *paper) manifests(ctx context.Context) (*sheet, error) {
 		name  string
 		sites int
 	}{{"gamma/zipf/0", 100}, {"lognormal/zipf/0.5", 100}, {"lognormal/zipf/0.5", 1000}}
-	s := &sheet{names: 2}
-	s.row(budgetNames("web", "policy")...)
-	return stacked(ctx, s, len(webs), func(_ context.Context, i int) (rows [][]string, _ error) {
+	return stacked(ctx, budgetSheet("web", "policy"), len(webs), func(_ context.Context, i int) (rows [][]string, _ error) {
 		for _, r := range sim.PaperManifests(p.web(webs[i].name, 10_000, webs[i].sites)) {
 			row := []string{fmt.Sprintf("%s, %d sites", webs[i].name, webs[i].sites), r.Policy}
 			for _, c := range r.Cells {
@@ -117,9 +114,7 @@ func (p *paper) bytes(ctx context.Context) (*sheet, error) {
 		{"manifest, plain", told(sim.Plain)}, {"manifest, gzip", told(sim.Gzip)}, {"manifest, delta", told(sim.Delta)},
 		{"push", func(b float64) sim.Bound { return sim.PushBound(w, freshness, paid, b) }},
 	}
-	s := &sheet{names: 1}
-	s.row(budgetNames("source")...)
-	return stacked(ctx, s, len(ways), func(_ context.Context, i int) ([][]string, error) {
+	return stacked(ctx, budgetSheet("source"), len(ways), func(_ context.Context, i int) ([][]string, error) {
 		row := []string{ways[i].name}
 		for _, b := range tableBudgets {
 			row = append(row, fmt.Sprintf("%.4f", max(0, 1-ways[i].bound(b).Fresh)))

@@ -118,8 +118,7 @@ func (p *paper) queue(ctx context.Context) (*sheet, error) {
 }
 
 func (p *paper) noisy(ctx context.Context) (*sheet, error) {
-	s := &sheet{names: 2}
-	s.row(budgetNames("recall, precision", "policy")...)
+	s := budgetSheet("recall, precision", "policy")
 	w := p.web("gamma/zipf/0", 400, 10)
 	freshness := fresh.Objective{Fresh: 1}
 	s.bounds(func(b float64) sim.Bound { return sim.PollBound(w, freshness, sim.Costs{}, b) }, tableBudgets, "no notices", "bound")
@@ -137,8 +136,7 @@ func (p *paper) noisy(ctx context.Context) (*sheet, error) {
 }
 
 func (p *paper) trust(ctx context.Context) (*sheet, error) {
-	s := &sheet{names: 2}
-	s.row(budgetNames("web", "policy")...)
+	s := budgetSheet("web", "policy")
 	freshness := fresh.Objective{Fresh: 1}
 	for _, web := range []struct {
 		rates string
