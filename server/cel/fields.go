@@ -31,14 +31,14 @@ type field struct {
 const longestDigest = 53 // bytes of Digest.String
 
 var changeType = &structure{"parley.Change", types.NewObjectType("parley.Change"), []field{
-	{"op", types.StringType, 8, func(c *protocol.Change) (ref.Val, bool) { return text(string(c.Op)) }},
-	{"url", types.StringType, protocol.MaxURL, func(c *protocol.Change) (ref.Val, bool) { return text(c.Item.URL) }},
-	{"path", types.StringType, protocol.MaxURL, func(c *protocol.Change) (ref.Val, bool) { return text(path(c.Item.URL)) }},
+	textField("op", 8, func(c *protocol.Change) string { return string(c.Op) }),
+	textField("url", protocol.MaxURL, func(c *protocol.Change) string { return c.Item.URL }),
+	textField("path", protocol.MaxURL, func(c *protocol.Change) string { return path(c.Item.URL) }),
 	{"depth", types.IntType, 0, func(c *protocol.Change) (ref.Val, bool) { return types.Int(protocol.Depth(c.Item.URL)), true }},
-	{"from", types.StringType, protocol.MaxURL, func(c *protocol.Change) (ref.Val, bool) { return text(c.From) }},
+	textField("from", protocol.MaxURL, func(c *protocol.Change) string { return c.From }),
 	{"seq", types.IntType, 0, func(c *protocol.Change) (ref.Val, bool) { return types.Int(c.Seq), c.Seq > 0 }},
 	{"at", types.TimestampType, 0, func(c *protocol.Change) (ref.Val, bool) { return types.Timestamp{Time: c.At}, !c.At.IsZero() }},
-	{"prev", types.StringType, longestDigest, func(c *protocol.Change) (ref.Val, bool) { return text(c.Prev.String()) }},
+	textField("prev", longestDigest, func(c *protocol.Change) string { return c.Prev.String() }),
 	{"significance", types.DoubleType, 0, func(c *protocol.Change) (ref.Val, bool) {
 		share, known := c.Significance.Share()
 		return types.Double(share), known
@@ -46,10 +46,10 @@ var changeType = &structure{"parley.Change", types.NewObjectType("parley.Change"
 }}
 
 var pageType = &structure{"parley.Page", types.NewObjectType("parley.Page"), []field{
-	{"type", types.StringType, 127, func(c *protocol.Change) (ref.Val, bool) { return text(c.Item.Type) }},
+	textField("type", 127, func(c *protocol.Change) string { return c.Item.Type }),
 	{"length", types.IntType, 0, func(c *protocol.Change) (ref.Val, bool) { return types.Int(c.Item.Length), c.Item.Length >= 0 }},
-	{"language", types.StringType, 35, func(c *protocol.Change) (ref.Val, bool) { return text(c.Item.Language) }},
-	{"title", types.StringType, 1024, func(c *protocol.Change) (ref.Val, bool) { return text(c.Item.Title) }},
+	textField("language", 35, func(c *protocol.Change) string { return c.Item.Language }),
+	textField("title", 1024, func(c *protocol.Change) string { return c.Item.Title }),
 	{"modified", types.TimestampType, 0, func(c *protocol.Change) (ref.Val, bool) {
 		return types.Timestamp{Time: c.Item.Modified}, !c.Item.Modified.IsZero()
 	}},
@@ -57,12 +57,14 @@ var pageType = &structure{"parley.Page", types.NewObjectType("parley.Page"), []f
 		share, known := c.Item.Importance.Share()
 		return types.Double(share), known
 	}},
-	{"digest", types.StringType, longestDigest, func(c *protocol.Change) (ref.Val, bool) { return text(c.Item.Digest.String()) }},
-	{"canonical", types.StringType, protocol.MaxURL, func(c *protocol.Change) (ref.Val, bool) { return text(c.Item.Canonical) }},
+	textField("digest", longestDigest, func(c *protocol.Change) string { return c.Item.Digest.String() }),
+	textField("canonical", protocol.MaxURL, func(c *protocol.Change) string { return c.Item.Canonical }),
 }}
 
-// text returns a text, known if it is not empty.
-func text(s string) (ref.Val, bool) { return types.String(s), s != "" }
+// textField returns a field that is a text, of at most so many bytes; it is known if it is not empty.
+func textField(name string, most uint64, of func(*protocol.Change) string) field {
+	return field{name, types.StringType, most, func(c *protocol.Change) (ref.Val, bool) { s := of(c); return types.String(s), s != "" }}
+}
 
 func path(url string) string {
 	p, _, _ := strings.Cut(url[len(protocol.Origin(url)):], "?")
