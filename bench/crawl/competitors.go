@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +25,7 @@ func (b *bench) wget2(threads int) *rival {
 		args: func(s *site, dir string) []string {
 			return []string{"wget2", "--no-config", "--quiet", "--recursive", "--level=inf", "--no-robots", "--no-xattr", "--no-hsts", "--no-hpkp",
 				"--no-ocsp", "--tries=1", "--ignore-tags=img,link,script", fmt.Sprintf("--max-threads=%d", threads),
-				"--no-host-directories", "--directory-prefix=" + dir, s.base}
+				"--no-host-directories", "--directory-prefix=" + dir, s.bases[0]}
 		},
 	}
 }
@@ -35,12 +36,12 @@ func (b *bench) reference(workers int) *rival {
 		name: fmt.Sprintf("net/http + x/net tokenizer, %s", connections(workers)),
 		ours: "reference",
 		args: func(s *site, dir string) []string {
-			return []string{b.program("reference"), "-workers", fmt.Sprint(workers), s.base}
+			return []string{b.program("reference"), "-workers", fmt.Sprint(workers), s.bases[0]}
 		},
 	}
 }
 
-// list fetches a given list of pages.
+// list fetches a given list of pages, of all hosts in turn.
 func (b *bench) list(workers int, pages []string) *rival {
 	return &rival{
 		name: fmt.Sprintf("net/http, a list, %s", connections(workers)),
@@ -48,7 +49,9 @@ func (b *bench) list(workers int, pages []string) *rival {
 		args: func(s *site, dir string) []string {
 			var list strings.Builder
 			for _, p := range pages {
-				list.WriteString(strings.TrimSuffix(s.base, "/") + p + "\n")
+				for _, base := range s.bases {
+					list.WriteString(strings.TrimSuffix(base, "/") + p + "\n")
+				}
 			}
 			name := filepath.Join(b.dir, "list")
 			os.WriteFile(name, []byte(list.String()), 0o644) // without it the row fails
@@ -63,9 +66,8 @@ func (b *bench) parley(what, store, coding string, options ...string) *rival {
 		name: "Parley, " + what,
 		ours: "crawler",
 		args: func(s *site, dir string) []string {
-			args := []string{b.program("crawler"), "crawl", s.base, "--into", filepath.Join(dir, "collection"),
-				"--store", store, "--coding", coding, "--wait", "0", "--allow-private", "--max-file", "16MB", "--per-site", "1000000"}
-			return append(append(args, options...), b.extra...)
+			return slices.Concat([]string{b.program("crawler"), "crawl"}, s.bases, []string{"--into", filepath.Join(dir, "collection"),
+				"--store", store, "--coding", coding, "--wait", "0", "--allow-private", "--max-file", "16MB", "--per-site", "1000000"}, options, b.extra)
 		},
 	}
 }

@@ -14,7 +14,8 @@
 // once; otherwise the exit code is 1. (Other requests are shown: missing files, and URLs with a query.)
 //
 // A crawler uses one connection to a site, as Parley always does, or eight. That makes a great difference to
-// the cost of a fetch in Go, so peers run both ways, and the better of both counts.
+// the cost of a fetch in Go, so peers run both ways, and the better of both counts. By manifests, Parley is compared
+// with as many connections as it has: one to a site, and eight to eight sites.
 package main
 
 import (
@@ -136,7 +137,7 @@ func (b *bench) visit(ctx context.Context, from string, measure func(context.Con
 		return err
 	}
 	defer n.Close()
-	s := &site{Docroot: root, Survey: root.Survey(), base: n.Bases[0]}
+	s := &site{Docroot: root, Survey: root.Survey(), bases: n.Bases}
 	fmt.Fprintf(b.out, "\n%s: %d pages, %d of them reachable within %d steps, %d MB\n", from, len(s.Docroot.Pages), len(s.Survey.Pages), s.Depth, s.Bytes/1e6)
 	return measure(ctx, s, n)
 }

@@ -67,7 +67,7 @@ func TestReferencesFetchAllLinkedPages(t *testing.T) {
 		`tokenizer, 8 connections .* 30 +1 x 404`)
 	measured(t, []string{"-rounds", "1", "-mode", "manifest", "-only", "list", smallSite(t)},
 		`names 32 pages; no links lead to 2 of them`,
-		`a list, 1 connection .* 32 +none`)
+		`a list, 1 connection .* 32 +none`, `a list, 8 connections .* 256 +none`)
 }
 
 func TestWget2FetchesSamePages(t *testing.T) {
@@ -81,7 +81,7 @@ func TestParleyFetchesSamePages(t *testing.T) {
 	needs(t, "nginx")
 	measured(t, []string{"-rounds", "1", "-only", "links only", smallSite(t)}, `Parley, links only .* 30 `)
 	measured(t, []string{"-rounds", "1", "-mode", "manifest", "-only", "Parley", smallSite(t)},
-		`Parley, manifest .* 32 `, `a chain of 200 pages, by its manifest: 200 pages, in batches of`)
+		`Parley, manifest .* 32 `, `Parley, manifests of 8 sites .* 256 `, `a chain of 200 pages, by its manifest: 200 pages, in batches of`)
 	measured(t, []string{"-mode", "recrawl", "-changed", "0.1", "-only", "manifest", smallSite(t)},
 		`3 pages changed`, `Parley, manifest .* 3 `, `1\.0000  <= 1\.05 +Parley, manifest: requests`)
 }
@@ -95,7 +95,7 @@ func TestWrongRequestsAreCounted(t *testing.T) {
 	defer stop()
 	n := must.Get(nginx.Start(ctx, dir, nginx.Site{Root: root.Path}))
 	defer n.Close()
-	s := &site{Docroot: root, base: n.Bases[0]}
+	s := &site{Docroot: root, bases: n.Bases}
 	b := &bench{dir: dir, limit: 1e11, out: new(strings.Builder)}
 	r := b.list(1, []string{"/", "/index.html", "/ring/1.html", "/ring/2.html", "/none.html"})
 	o := must.Get(b.once(ctx, r, s, n, []string{"/", "/ring/1.html", "/with%20space/"}, dir))

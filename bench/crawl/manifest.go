@@ -12,11 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parleyweb/parley/bench/internal/docroot"
 	"github.com/parleyweb/parley/bench/internal/nginx"
 	"github.com/parleyweb/parley/protocol"
 )
 
-// byManifest measures the whole crawl of a site with a manifest.
+// byManifest measures the whole crawl of a site with a manifest, and of hosts such sites at once.
 func (b *bench) byManifest(ctx context.Context, s *site, n *nginx.Server) error {
 	named, err := b.publish(ctx, s)
 	if err != nil {
@@ -33,12 +34,40 @@ func (b *bench) byManifest(ctx context.Context, s *site, n *nginx.Server) error 
 		}
 	}
 	fmt.Fprintf(b.out, "the manifest names %d pages; no links lead to %d of them\n", len(named), orphans)
-	one, eight := b.list(1, named), b.list(8, named)
-	parley := b.parley("manifest", "none", "none", "--no-parse")
-	return b.race(ctx, s, n, named, []*rival{one, eight, parley}, []bound{
-		{row: parley, peers: []*rival{one}, limit: 2},
-		{row: parley, peers: []*rival{eight}, limit: 1.5},
-	})
+	one, parley := b.list(1, named), b.parley("manifest", "none", "none", "--no-parse")
+	if err := b.race(ctx, s, n, named, []*rival{one, parley}, []bound{{row: parley, peers: []*rival{one}, limit: 1.5}}); err != nil {
+		return err
+	}
+	return b.byManifests(ctx, s, named)
+}
+
+// hosts is how many sites with manifests are crawled at once.
+const hosts = 8
+
+// byManifests measures the crawl of copies of a site, each at a host of its own, over one connection to each.
+func (b *bench) byManifests(ctx context.Context, s *site, named []string) error {
+	dir := filepath.Join(filepath.Dir(s.Path), "hosts")
+	var roots []nginx.Site
+	for i := range hosts {
+		root, err := docroot.Copy(s.Path, filepath.Join(dir, fmt.Sprint(i), "docroot"))
+		if err != nil {
+			return err
+		}
+		roots = append(roots, nginx.Site{Root: root.Path})
+	}
+	n, err := nginx.Start(ctx, dir, roots...)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	for i, root := range roots {
+		if _, err := b.publish(ctx, &site{Docroot: &docroot.Docroot{Path: root.Root}, bases: n.Bases[i : i+1]}); err != nil {
+			return err
+		}
+	}
+	all := &site{Docroot: s.Docroot, bases: n.Bases}
+	list, parley := b.list(hosts, named), b.parley(fmt.Sprintf("manifests of %d sites", hosts), "none", "none", "--no-parse")
+	return b.race(ctx, all, n, named, []*rival{list, parley}, []bound{{row: parley, peers: []*rival{list}, limit: 1.5}})
 }
 
 // publish writes the site's manifest into its docroot, and returns the pages that it names.
@@ -47,7 +76,7 @@ func (b *bench) publish(ctx context.Context, s *site) ([]string, error) {
 		return nil, err
 	}
 	out := filepath.Join(s.Path, "robots.rdf")
-	cmd := exec.CommandContext(ctx, b.program("rdfgen"), "--docroot", s.Path, "--base", s.base, "--out", out,
+	cmd := exec.CommandContext(ctx, b.program("rdfgen"), "--docroot", s.Path, "--base", s.bases[0], "--out", out,
 		"--state", filepath.Join(filepath.Dir(s.Path), "site.db"))
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("rdfgen: %w\n%s", err, msg)
@@ -58,7 +87,7 @@ func (b *bench) publish(ctx context.Context, s *site) ([]string, error) {
 	}
 	defer f.Close()
 	var pages []string
-	for r := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: s.base + "robots.rdf"}); ; {
+	for r := protocol.NewManifestReader(f, protocol.ManifestOptions{URL: s.bases[0] + "robots.rdf"}); ; {
 		record, err := r.Next()
 		if err == io.EOF {
 			slices.Sort(pages)
@@ -67,7 +96,7 @@ func (b *bench) publish(ctx context.Context, s *site) ([]string, error) {
 			return nil, err
 		}
 		if u := record.Item.URL; u != "" {
-			pages = append(pages, "/"+strings.TrimPrefix(u, s.base))
+			pages = append(pages, "/"+strings.TrimPrefix(u, s.bases[0]))
 		}
 	}
 }

@@ -159,28 +159,34 @@ func (b *bench) once(ctx context.Context, r *rival, s *site, n *nginx.Server, wa
 // count compares the requests with the wanted pages. Both are mapped to files, since a path can be written in
 // more than one way.
 func (o *outcome) count(s *site, list []nginx.Request, want []string) {
-	wanted := map[string]string{}
-	for _, p := range want {
-		wanted[s.File(p)] = p
+	type file struct {
+		site int
+		name string
 	}
-	got := map[string]int{}
+	wanted := map[file]string{}
+	for _, p := range want {
+		for i := range s.bases {
+			wanted[file{i, s.File(p)}] = p
+		}
+	}
+	got := map[file]int{}
 	for _, q := range list {
 		o.statuses[q.Status]++
 		o.down, o.up = o.down+q.Down, o.up+q.Up
-		file := s.File(q.Path)
-		if q.Status != 200 || q.Method != "GET" || filepath.Ext(file) != ".html" {
+		of := file{q.Site, s.File(q.Path)}
+		if q.Status != 200 || q.Method != "GET" || filepath.Ext(of.name) != ".html" {
 			continue
 		}
-		got[file]++
-		if _, ok := wanted[file]; !ok {
+		got[of]++
+		if _, ok := wanted[of]; !ok {
 			o.extra = append(o.extra, q.Path)
-		} else if got[file] == 2 {
+		} else if got[of] == 2 {
 			o.again = append(o.again, q.Path)
 		}
 	}
 	o.pages = len(got)
-	for file, p := range wanted {
-		if got[file] == 0 {
+	for of, p := range wanted {
+		if got[of] == 0 {
 			o.missing = append(o.missing, p)
 		}
 	}
