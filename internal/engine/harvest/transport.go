@@ -220,14 +220,9 @@ func alone(resp *http.Response) bool {
 
 // RoundTrip is for net/http.
 func (v *visitor) RoundTrip(r *http.Request) (*http.Response, error) {
-	h := v.h
 	resp, err := v.ask(r)
 	if err != nil && r.Body != nil {
 		r.Body.Close()
-	}
-	h.count.requests.Add(1)
-	if err != nil {
-		h.count.faults.Add(1)
 	}
 	return resp, err
 }
@@ -270,8 +265,10 @@ func (v *visitor) ask(r *http.Request) (*http.Response, error) {
 		r2.Header.Set("From", from)
 	}
 	resp, err := h.inner.RoundTrip(r2)
+	h.count.requests.Add(1)
 	w.took.Store(int64(time.Since(begun)))
 	if err != nil {
+		h.count.faults.Add(1)
 		err = w.explain(ctx, err)
 		w.end()
 		return nil, err
