@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -195,7 +196,8 @@ var errStalled = errors.New("timed out: no data received")
 
 // get requests u and returns a response with status 200, or with a status that the header asks for: 304 with
 // a condition, 206 with Range, 226 with A-IM; anything else is an error. The headers must come within
-// patience; then no read of the body may take longer than stall. The body must be closed.
+// patience of the moment when the transport begins to send, since that of a crawler may first wait for the site's
+// turn; then no read of the body may take longer than stall. The body must be closed.
 func (f *fetcher) get(ctx context.Context, u string, h http.Header, patience time.Duration) (*http.Response, error) {
 	return f.ask(ctx, http.MethodGet, u, h, nil, patience)
 }
@@ -209,6 +211,10 @@ func (f *fetcher) ask(ctx context.Context, method, u string, h http.Header, say 
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: ctx, cancel: func() { cancel(nil); end() }}
 	b.timer = time.AfterFunc(patience, func() { cancel(errStalled) })
+	if _, traced := f.client.Transport.(*http.Transport); traced {
+		b.timer.Stop()
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GetConn: func(string) { b.timer.Reset(patience) }})
+	}
 	var content io.Reader
 	if say != nil {
 		content = bytes.NewReader(say)

@@ -23,6 +23,31 @@ import (
 	"github.com/parleyweb/parley/internal/pause"
 )
 
+// Requests for a manifest and for changes that wait long for their turn are sent: the wait is no fault of the site.
+func TestManifestOfSlowlyAskedSite(t *testing.T) {
+	inBubble(t, fakeweb.Options{Seed: 1, Pages: 5}, func(t *testing.T, w *bubble) {
+		s := w.Add(fakeweb.Honest)
+		s.Speaks, s.Sitemap, s.Robots = true, false, "User-agent: *\nCrawl-delay: 100\n"
+		c, col := w.open(t, time.Second, crawl.Settings{Once: true, NoFeeds: true})
+		finish(t, c)
+		var faults []string
+		for _, src := range must.Get(col.Sources(0)) {
+			if src.Fault != "" {
+				faults = append(faults, src.URL+": "+src.Fault)
+			}
+		}
+		requests, manifests := w.Log(), 0
+		for _, a := range requests {
+			if a.Path == "/robots.rdf" {
+				manifests++
+			}
+		}
+		if site, _ := col.Site(s.Origin); len(faults) > 0 || manifests != 1 || site.Held < 4 || int(c.Status().Requests) != len(requests) {
+			t.Errorf("%d pages with %d requests of %d counted, of which %d for the manifest; %q", site.Held, len(requests), c.Status().Requests, manifests, faults)
+		}
+	})
+}
+
 // A wildRun is one crawl of a wild Web, with random flags.
 type wildRun struct {
 	name     string

@@ -34,7 +34,7 @@ type Options struct {
 
 	MaxMessage int64         // largest message read, in bytes; 0 means 64 KiB
 	WriteWait  time.Duration // longest a write may take; 0 means 10 s
-	Handshake  time.Duration // longest the handshake may take; 0 means 10 s
+	Handshake  time.Duration // longest the handshake may take once the connection is open; 0 means 10 s
 }
 
 func (o Options) withDefaults() Options {

@@ -111,8 +111,7 @@ func dial(ctx context.Context, url string, h http.Header, c *http.Client, o Opti
 	if rest, ok := strings.CutPrefix(url, "http"); ok {
 		url = "ws" + rest
 	}
-	d := websocket.Dialer{HandshakeTimeout: o.Handshake}
-	d.Subprotocols = o.Subprotocols
+	d := websocket.Dialer{Subprotocols: o.Subprotocols}
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if c != nil {
 		d.Jar = c.Jar
@@ -129,9 +128,9 @@ func dial(ctx context.Context, url string, h http.Header, c *http.Client, o Opti
 		}
 	}
 	if dialPlain == nil {
-		dialPlain = new(net.Dialer).DialContext
+		dialPlain = (&net.Dialer{Timeout: o.Handshake}).DialContext
 	}
-	var shy shyConn // the connection that gorilla gets
+	shy := shyConn{handshake: o.Handshake} // the connection that gorilla gets
 	d.NetDialContext = shy.dialer(ctx, dialPlain)
 	if dialTLS != nil {
 		d.NetDialTLSContext = shy.dialer(ctx, dialTLS)
@@ -161,9 +160,11 @@ func dial(ctx context.Context, url string, h http.Header, c *http.Client, o Opti
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // A shyConn is a connection to a server that has not completed the handshake: it returns a bounded number of
-// bytes, and ends with the context, which gorilla heeds only while it dials.
+// bytes, for a bounded time once it is open, since a dial function may first wait for the site's turn, and ends with the
+// context, which gorilla heeds only while it dials.
 type shyConn struct {
 	net.Conn
+	handshake time.Duration
 	left    atomic.Int64
 	trusted atomic.Bool
 	release func() bool
@@ -175,6 +176,7 @@ func (s *shyConn) dialer(ctx context.Context, dial dialFunc) dialFunc {
 		if err != nil {
 			return nil, err
 		}
+		conn.SetDeadline(time.Now().Add(s.handshake)) // gorilla lifts it after the handshake
 		s.Conn = conn
 		s.left.Store(maxHandshake)
 		s.release = context.AfterFunc(ctx, func() { conn.Close() })
