@@ -165,7 +165,7 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 		cursor = protocol.Cursor{}
 	case stands:
 		from.ETag, from.LastModified = s.ETag, s.LastModified
-	case f.once, !s.Digest.IsZero() && s.Digest != under: // pages that earlier rules refused were not stored
+	case f.once, s.Digest != under: // pages that earlier rules refused were not stored
 		cursor = protocol.Cursor{}
 	}
 	from.Once, from.Doubtful = f.once, s.Doubtful
@@ -277,7 +277,7 @@ func (f *followers) followed(ctx context.Context, src *source) collection.Source
 			s.Cursor, s.Doubtful = step.Cursor, step.Doubtful
 		}
 		described = cmp.Or(step.Discovery, described)
-		if step.ETag != "" || step.LastModified != "" {
+		if step.Whole || step.ETag != "" || step.LastModified != "" { // the whole may have come as an archive
 			s.ETag, s.LastModified, s.Digest = step.ETag, step.LastModified, under
 		}
 		current = !step.Behind && judgement.LastOf(&step)

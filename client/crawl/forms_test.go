@@ -212,6 +212,26 @@ func TestArchiveIsCounted(t *testing.T) {
 	}
 }
 
+// A copy that began with an archive, and then followed only some of the pages, becomes equal to the site when it follows all again.
+func TestSelectionAfterAnArchive(t *testing.T) {
+	x := newTeller(t, 30, nil)
+	x.Archive()
+	x.catchUp()
+	x.stop()
+	x.m.Filter.Prefixes = []string{"/d1/"}
+	x.start()
+	x.Write("d0/p0.html", x.long(10)) // which is not selected
+	x.Write("d1/p1.html", x.long(10))
+	x.Publish()
+	until(t, crawl.EngineOf(x.c), "the selected page is stored", func() bool { return x.files()["d1/p1.html"] == x.live()["d1/p1.html"] })
+	if x.files()["d0/p0.html"] == x.live()["d0/p0.html"] {
+		t.Error("a page that is not selected is stored")
+	}
+	x.stop()
+	x.m.Filter = protocol.Filter{}
+	x.catchUp()
+}
+
 // A page is fetched if its delivered bytes do not match the digest, or if a diff cannot be applied.
 func TestWrongDeliveredBodiesAreFetched(t *testing.T) {
 	noTotals(t)
