@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,4 +211,21 @@ func (f *batchFetches) store(list []*harvest.Answer) {
 		return
 	}
 	f.work.checkStop(f.c.Stop.reached(f.count, time.Now()))
+}
+
+// batches fetches pages in batches of the size that a site allows.
+func batches(ctx context.Context, from *client.Source, d *protocol.Discovery, want []client.Want) iter.Seq2[client.Got, error] {
+	most := client.MaxWants
+	if d.Welcome != nil && d.Welcome.Batch > 0 {
+		most = min(most, d.Welcome.Batch)
+	}
+	return func(yield func(client.Got, error) bool) {
+		for part := range slices.Chunk(want, most) {
+			for got, err := range client.Batch(ctx, from, d.Batch, part) {
+				if !yield(got, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }

@@ -146,6 +146,45 @@ func TestCrawlOfDeadSitesEnds(t *testing.T) {
 	}
 }
 
+// So does a crawl of good sites beside several that hang, or refuse all requests for a while, again and again: some task of theirs is always
+// under way. None of these counts as recovered.
+func TestCrawlBesideDeadSitesEnds(t *testing.T) {
+	noRace(t)
+	inBubble(t, fakeweb.Options{Seed: 1}, func(t *testing.T, w *bubble) {
+		links := []string{"/1.html", "/2.html", "/3.html", "/4.html", "/5.html"}
+		w.plain(links...)
+		w.plain(links...).Handler = func(_ http.ResponseWriter, r *http.Request) bool {
+			hangs := strings.HasSuffix(r.URL.Path, ".html")
+			if hangs {
+				<-r.Context().Done()
+			}
+			return hangs
+		}
+		refusing := w.plain(links...)
+		refusing.Handler = func(rw http.ResponseWriter, r *http.Request) bool {
+			rw.Header().Set("Retry-After", "30")
+			rw.WriteHeader(http.StatusTooManyRequests)
+			return true
+		}
+		refusing.Robots = "User-agent: *\nDisallow: /cgi-bin/\n"
+		for _, kind := range []fakeweb.Kind{fakeweb.Refusing, fakeweb.Silent, fakeweb.Silent, fakeweb.Silent} {
+			w.Add(kind)
+		}
+		c := w.opened(t, nil)
+		began := time.Now()
+		runFor(t, c, time.Hour, nil)
+		if took := time.Since(began); took > 10*time.Minute {
+			t.Errorf("it took %v to end", took)
+		}
+		if n := heldIn(c.Collection); n != 7 { // of the first site, and the home page of the second
+			t.Errorf("%d pages are stored", n)
+		}
+		if site, _ := c.Collection.Site(refusing.Origin); site.Fault == "" {
+			t.Error("a site that refuses all requests has no fault")
+		}
+	})
+}
+
 // A crawl ends when none of the remaining pages is worth Stop.Value: with a quality that falls
 // with depth, at a certain depth; and when it has as many pages or bytes as Stop allows.
 func TestStopRules(t *testing.T) {

@@ -379,3 +379,20 @@ func (f *followers) updatePublishing(src *source) {
 	}
 	f.plan.publishes(st)
 }
+
+// welcomed applies a site's welcome, see harvest. If there are several sites on a host, one without
+// a welcome does not revoke that of another.
+func (f *followers) welcomed(st *site, d *protocol.Discovery) {
+	f.work.Lock()
+	before := st.welcomedBy
+	if d.Welcome != nil {
+		st.welcomedBy = d.Base
+	}
+	f.work.Unlock()
+	switch {
+	case d.Welcome != nil:
+		f.c.Harvester.Welcome(st.Origin, d.Welcome.Rate, d.Welcome.Connections)
+	case before == d.Base && before != "":
+		f.c.Harvester.Unwelcome(st.Origin)
+	}
+}

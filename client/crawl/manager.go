@@ -30,9 +30,8 @@ type manager struct {
 	upkeep *upkeep   // nil unless this is a copy
 }
 
-// next returns the next batch, or nil if there will be no
-// more. The Harvester calls it before the previous batch is finished (S08). Early
-// means that many of its tasks are left: then the next batch may be empty.
+// next returns the next batch, or nil if there will be no more. The Harvester calls it before the previous batch is
+// finished (S08). Early means that many of its tasks are left: then the next batch may be empty.
 func (m *manager) next(ctx context.Context, early bool) (*harvest.Batch, error) {
 	for {
 		batch, wake, err := m.prepare(time.Now(), early)
@@ -122,7 +121,8 @@ func (m *manager) prepare(now time.Time, early bool) (*harvest.Batch, time.Time,
 // wake returns when there may be something to fetch, the zero time if never.
 func (m *manager) wake(now time.Time) time.Time {
 	next := now.Add(longestIdle)
-	if m.work.busy > 0 {
+	stuck := m.work.busy > 0 && m.ends && m.work.busy <= m.c.Harvester.Tasks(m.sites.isInTrouble) // nothing else is under way
+	if m.work.busy > 0 && !stuck {
 		m.c.Log.Debug("waiting", "busy", m.work.busy)
 		return next
 	}
@@ -148,6 +148,13 @@ func (m *manager) wake(now time.Time) time.Time {
 	for _, st := range m.sites.quiet(now) {
 		idle = idle && st.After(soon)
 		next = clock.Earlier(next, st)
+	}
+	if stuck {
+		if idle && !now.Before(soon) { // their tasks come back
+			m.work.reason = "the sites that are left do not answer properly"
+			m.work.stop()
+		}
+		return clock.Later(clock.Earlier(next, soon), now.Add(time.Second))
 	}
 	m.c.Log.Debug("nothing to fetch", "busy", m.work.busy, "wake", ms-now.UnixMilli(), "sources", len(m.sites.due), "idle", idle)
 	if m.ends && idle && !m.c.Harvester.Paused("") { // while all sites are paused, it waits

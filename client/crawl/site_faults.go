@@ -42,7 +42,13 @@ func (t *siteTable) failed(st *site, cause string) {
 	t.c.Log.Warn("site does not respond properly", "site", st.Origin, "cause", cause)
 }
 
-// recovered records that a site has answered, with any status. The work's lock is held.
+// isInTrouble reports whether a site gives no answer, or not the needed one. The work's lock is held.
+func (t *siteTable) isInTrouble(origin string) bool {
+	st := t.byOrigin[origin]
+	return st != nil && st.Fault != ""
+}
+
+// recovered records that a site has answered, and not with a refusal of all requests. The work's lock is held.
 func (t *siteTable) recovered(st *site) {
 	if st.silent != "" || !st.ailing && st.Fault == "" {
 		return

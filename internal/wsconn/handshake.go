@@ -165,9 +165,9 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 type shyConn struct {
 	net.Conn
 	handshake time.Duration
-	left    atomic.Int64
-	trusted atomic.Bool
-	release func() bool
+	left      atomic.Int64
+	trusted   atomic.Bool
+	release   func() bool
 }
 
 func (s *shyConn) dialer(ctx context.Context, dial dialFunc) dialFunc {

@@ -114,6 +114,23 @@ func (h *Harvester) Open(origin string) int {
 	return n
 }
 
+// Tasks returns how many tasks of some sites wait or are being fetched.
+func (h *Harvester) Tasks(of func(origin string) bool) (n int) {
+	t := h.lock()
+	defer t.mu.Unlock()
+	for origin, s := range t.sites {
+		if (s.busy || len(s.parts) > 0) && of(origin) {
+			for _, p := range s.parts {
+				n += len(p.tasks)
+			}
+			if s.busy {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // enqueue schedules a site that has tasks and is not busy. The lock is held.
 func (t *timetable) enqueue(s *site) {
 	if s.queued || t.cycle == nil {

@@ -130,21 +130,21 @@ func Ranks() string {
 	return line + fmt.Sprintf(". Crawl-ability of 50 pages of quality .01: %.4f.", frontier.CrawlAbility{}.Site(frontier.SiteFacts{Ready: 50, Sum: .5, Speed: speed}))
 }
 
-// A Statement of the paper, and what was found.
-type Statement struct {
+// A statement of the paper, and what was found.
+type statement struct {
 	Section, Says, Found string
 	Met                  bool
 	Why                  string // it is not met in the generated web, if that is so
 }
 
 // Statements returns those of Cao's sections 5.2 and 5.3 that a simulation can decide.
-func Statements(crawls []Case) (list []Statement) {
+func Statements(crawls []Case) (list []statement) {
 	of := func(part, name string) Case {
 		i := slices.IndexFunc(crawls, func(r Case) bool { return r.Part == part && r.Name == name })
 		return crawls[i]
 	}
 	add := func(section, says string, met bool, format string, args ...any) {
-		list = append(list, Statement{section, says, fmt.Sprintf(format, args...), met, ""})
+		list = append(list, statement{section, says, fmt.Sprintf(format, args...), met, ""})
 	}
 	because := func(why string) { list[len(list)-1].Why = why }
 	old, persistent, pipelined := of(byProtocol, "HTTP/1.0").Half, of(byProtocol, "persistent").Half, of(byProtocol, "pipelined").Half
