@@ -305,7 +305,11 @@ func (t *Tree) one(o Op) error {
 		return err
 	}
 	if info, err := t.root.Lstat(o.Name); err == nil && info.IsDir() {
-		t.removeEmpty(o.Name)
+		if t.removeEmpty(o.Name); !t.Vacant(o.Name, func(string) bool { return false }) { // somebody has put files there: they stay beside the page
+			if err := t.root.Rename(o.Name, o.Name+"~"+path.Base(t.temps.next())); err != nil {
+				return err
+			}
+		}
 	}
 	return t.root.Rename(o.Temp, o.Name)
 }

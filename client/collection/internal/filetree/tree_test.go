@@ -165,6 +165,31 @@ func TestManyDirectoriesAreMadeAndPruned(t *testing.T) {
 }
 
 // opened returns an open tree.
+// A directory that somebody has put in the place of a page, with files in it, makes room for the page, and keeps its files.
+func TestDirectoryInThePlaceOfAPage(t *testing.T) {
+	dir := t.TempDir()
+	tree := opened(t, dir)
+	f, err := tree.Create()
+	if err == nil {
+		_, err = fmt.Fprint(f, "page")
+	}
+	if err := errors.Join(err, tree.Sync([]*os.File{f}), os.MkdirAll(filepath.Join(dir, "d", "p.html", "empty"), 0o755),
+		os.WriteFile(filepath.Join(dir, "d", "p.html", "x"), []byte("a person's"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	ops := []Op{{"d/p.html", TempDir + "/" + filepath.Base(f.Name())}}
+	for range 2 { // as after a crash
+		if err := tree.Do(ops); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "d", "p.html"))
+	kept, _ := filepath.Glob(filepath.Join(dir, "d", "p.html~*", "x"))
+	if string(b) != "page" || err != nil || len(kept) != 1 {
+		t.Errorf("%q, %v; beside it %q", b, err, kept)
+	}
+}
+
 func opened(t *testing.T, dir string) *Tree {
 	t.Helper()
 	tree, err := Open(dir)
