@@ -281,7 +281,7 @@ func (d *doctor) pages(ctx context.Context) {
 		d.add("pages", fine, fmt.Sprintf("%d of %d pages were fetched, and the web server serves them as published", checked.Looked, checked.Of), "")
 	}
 	switch e := d.shown; {
-	case checked.Inside != "":
+	case checked.Inside != "" && (e == nil || !e.Trusted):
 		d.add("evidence", note, "pages, such as "+checked.Inside+", are answered from a loopback or private address: that proves little about what other machines get, so the notifier delivers no page contents", "name a proxy on another machine: --ask-via http://HOST:PORT, for the notifier too")
 	case e != nil:
 		d.add("evidence", fine, e.String(), "")

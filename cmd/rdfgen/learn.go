@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/parleyweb/parley/internal/command"
@@ -163,15 +163,16 @@ func (l *learning) pairs(ctx context.Context, step func(), err *error) iter.Seq2
 }
 
 func (l *learning) walk(ctx context.Context, step func(), yield func(before, after []byte) bool) error {
-	older, newer := os.DirFS(l.old), os.DirFS(l.new)
-	for _, dir := range []string{l.old, l.new} {
-		if _, err := os.Stat(dir); err != nil {
-			return err
-		}
+	if _, err := os.Stat(l.old); err != nil {
+		return err
 	}
-	// Links may form cycles or lead out of the build: WalkDir follows none.
-	return fs.WalkDir(newer, ".", func(name string, d fs.DirEntry, err error) error {
-		switch ext := strings.ToLower(path.Ext(name)); {
+	newer, err := filepath.EvalSymlinks(l.new)
+	if err != nil {
+		return err
+	}
+	// Links may form cycles or lead out of the build: WalkDir follows none. Not every name is UTF-8, as that of an fs.FS.
+	return filepath.WalkDir(newer, func(name string, d fs.DirEntry, err error) error {
+		switch ext := strings.ToLower(filepath.Ext(name)); {
 		case err != nil:
 			return err
 		case ctx.Err() != nil:
@@ -179,13 +180,13 @@ func (l *learning) walk(ctx context.Context, step func(), yield func(before, aft
 		case !d.Type().IsRegular() || ext != ".html" && ext != ".htm" && ext != ".xhtml":
 			return nil
 		}
-		before, err := readBuilt(older, name)
+		before, err := readBuilt(filepath.Join(l.old, strings.TrimPrefix(name, newer)))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		after, err := readBuilt(newer, name)
+		after, err := readBuilt(name)
 		if err != nil {
 			return err
 		}
@@ -207,8 +208,8 @@ func (l *learning) walk(ctx context.Context, step func(), yield func(before, aft
 }
 
 // readBuilt reads a page; nil if it is larger than learnSize.
-func readBuilt(dir fs.FS, name string) ([]byte, error) {
-	f, err := dir.Open(name)
+func readBuilt(name string) ([]byte, error) {
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}

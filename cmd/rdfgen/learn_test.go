@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -103,5 +104,21 @@ func TestLearnMisuse(t *testing.T) {
 	}
 	if out, _ := ran(t, learnCommand, 0, "-h"); !strings.Contains(out, ">> parley.conf") || !strings.Contains(out, "--min-share SHARE") {
 		t.Errorf("help:\n%s", out)
+	}
+}
+
+// Pages whose names are not UTF-8 are read, too.
+func TestLearnReadsEveryName(t *testing.T) {
+	dir := t.TempDir()
+	for i, build := range []string{"one", "two"} {
+		if err := os.Mkdir(filepath.Join(dir, build), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, build, "lat\xe9.html"), []byte(fmt.Sprint("<p>Build ", i)), 0o644); err != nil {
+			t.Skip("the system takes no such name: ", err)
+		}
+	}
+	if _, said := ran(t, learnCommand, 0, filepath.Join(dir, "one"), filepath.Join(dir, "two")); !strings.HasPrefix(said, "1 pages are in both builds. 1 differ in bytes") {
+		t.Errorf("stderr\n%s", said)
 	}
 }

@@ -199,5 +199,13 @@ func TestSetupAndDoctor(t *testing.T) {
 	}
 	well("all of this")
 	r.notifier.stop()
+	r.notifier = start(t, nil, "notifier", "--config", parley, "--trust-docroot", "--preset", "high")
+	r.until("doctor says that the docroot is trusted", func() bool {
+		found, _ := doctor()
+		return slices.ContainsFunc(found.Checks, func(d diagnosis) bool {
+			return d.Check == "evidence" && d.State == "ok" && strings.Contains(d.Says, "the docroot is trusted")
+		})
+	})
+	r.notifier.stop()
 	ill("notifier", "none is running, but the web server forwards "+r.base)
 }
