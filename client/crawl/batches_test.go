@@ -1,18 +1,22 @@
 package crawl_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/fakeweb"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/pause"
 )
 
 // Batches are stored as files that a harvester can read: each page is in exactly one (V15).
@@ -71,6 +75,65 @@ func TestSmallSiteBesideALargeOne(t *testing.T) {
 		}
 		if n := c.Status().Batches; n > 40 {
 			t.Errorf("%d batches", n)
+		}
+	})
+}
+
+// Sites that have asked for a long rest, with pages that wait, take no room of others, however many they are.
+func TestRestingSitesTakeNoRoom(t *testing.T) {
+	noRace(t)
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		good := w.quiet() // of which each page names the next one
+		for i := range 60 {
+			good.Put(fmt.Sprintf("/%d.html", i), page(fmt.Sprint(i), fmt.Sprintf("/%d.html", i+1)))
+		}
+		good.Put("/", page("home", "/0.html"))
+		for range 12 {
+			w.plain("/a.html", "/b.html").Handler = func(rw http.ResponseWriter, r *http.Request) bool {
+				rests := strings.HasSuffix(r.URL.Path, ".html")
+				if rests {
+					rw.Header().Set("Retry-After", "86400")
+					rw.WriteHeader(http.StatusServiceUnavailable)
+				}
+				return rests
+			}
+		}
+		c, col := w.open(t, time.Second, crawl.Settings{NoFeeds: true})
+		c.Harvester.Options.Sites = 10
+		runFor(t, c, time.Hour, nil)
+		if site, _ := col.Site(good.Origin); site.Held != 61 {
+			t.Errorf("%d pages are stored", site.Held)
+		}
+	})
+}
+
+// An announced page with the content of a stored one is stored at once, though its site has many tasks: it needs no request, unless it is audited.
+func TestEqualPageDoesNotWaitForTheBatch(t *testing.T) {
+	noRace(t)
+	inBubble(t, fakeweb.Options{Seed: 5}, func(t *testing.T, w *bubble) {
+		s := speaking(w, 400)
+		c, col := w.open(t, 15*time.Second, crawl.Settings{NoFeeds: true, Bulk: -1}, archiving)
+		c.Batch.SameSite = 200
+		stored := 0
+		runFor(t, c, time.Hour, func(ctx context.Context) {
+			pause.For(ctx, 10*time.Minute)
+			from := ""
+			for i := range 400 {
+				if pageOf(t, col, s.Origin+nth(i)).State == collection.Held {
+					from = nth(i)
+				}
+			}
+			for i := range 6 {
+				body, _ := s.Body(from)
+				path := fmt.Sprintf("/equal%d.html", i)
+				s.Put(path, body)
+				if pause.For(ctx, 30*time.Second); pageOf(t, col, s.Origin+path).State == collection.Held {
+					stored++
+				}
+			}
+		})
+		if stored < 4 {
+			t.Errorf("%d of 6 equal pages are stored within 30 s", stored)
 		}
 	})
 }

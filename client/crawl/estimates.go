@@ -84,7 +84,7 @@ func (e *estimates) announced(st *site, step *client.Step, by collection.Signal,
 
 // nextPoll records a poll of a site's manifest that is new, and returns how long after it the next one is due.
 func (e *estimates) nextPoll(st *site, last time.Time) time.Duration {
-	if last.Equal(st.polled) {
+	if !last.After(st.polled) { // it may be that of another manifest of the site
 		return e.every
 	}
 	until := last.Add(-longestPoll) // even if the manifest has not changed since

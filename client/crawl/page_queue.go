@@ -58,8 +58,8 @@ type visitPlan interface {
 	returned(page frontier.PageID)
 }
 
-// fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped. Early means
-// that they are fetched beside those of an open batch, as many as it might have had, from sites of which it has few.
+// fetchPages adds tasks for the first pages of the frontier, and returns how many pages it has skipped. Early ones are fetched
+// beside those of the open batches: at most what Batch.Size leaves, of sites that have few tasks left, and those requested on demand.
 func (q *pageQueue) fetchPages(now time.Time, early bool, add func(*site, harvest.Task)) (passed int, err error) {
 	c, work, sites, equal := q.c, q.work, q.sites, q.copies.pages
 	if !q.plan.ready() {
@@ -71,16 +71,14 @@ func (q *pageQueue) fetchPages(now time.Time, early bool, add func(*site, harves
 		if st != nil {
 			sites.complete(st)
 		}
-		if st == nil || q.judge.Full(st.standing) || sites.waits(st, now) {
-			return true
-		}
-		left := c.Harvester.Open(st.Origin)
-		return early && left > max(1, st.given/4) || sites.ahead(st, left) > tooFarAhead
+		return st == nil || q.judge.Full(st.standing) || sites.waits(st, now) || sites.ahead(st, c.Harvester.Open(st.Origin)) > tooFarAhead
 	}
-	if early && o.Size > 0 {
-		if o.Size -= work.busy; o.Size <= 0 {
+	if early {
+		o.Enough = func(id frontier.SiteID) bool { return c.Harvester.Open(sites.of(id).Origin) > sites.of(id).few }
+		if o.Size > 0 && o.Size <= work.busy || o.Round != 0 && o.Round != 1 { // the order is by site, and by the batch
 			return 0, nil
 		}
+		o.Size = max(0, o.Size-work.busy)
 	}
 	if left := c.Stop.Pages - int(q.count.pages()) - work.busy; c.Stop.Pages > 0 {
 		if left <= 0 {
@@ -108,7 +106,9 @@ func (q *pageQueue) fetchPages(now time.Time, early bool, add func(*site, harves
 			q.front.Return(ids[n:])
 			ids = ids[:n]
 		}
-		st.given = len(ids)
+		if few := max(1, len(ids)/4); !early || few > st.few { // a page on demand does not make the next batch small
+			st.few = few
+		}
 		pages, err := c.Collection.PagesByID(ids)
 		if err != nil {
 			return 0, err

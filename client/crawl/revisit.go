@@ -286,11 +286,11 @@ func (r *revisits) sooner(ctx context.Context, list []candidate) error {
 // nextPoll returns the time from the last poll of a site's manifest to the next one. Where the pages are better visited one by one, or
 // a poll pays more seldom, one a day still finds the new pages: what is not planned is not charged to the budget, like the polls of sitemaps.
 func (r *revisits) nextPoll(st *site, last time.Time) time.Duration {
-	before := st.polled // which nextPoll changes
+	before := st.polled // which the estimates change
 	fixed, plan := r.estimates.nextPoll(st, last), r.polls[st.ID]
 	switch price := r.price(); {
 	case plan != nil:
-		if !last.Equal(before) {
+		if last.After(before) {
 			pages := st.Pages
 			if st.parted {
 				pages = 0 // announced charges what was read

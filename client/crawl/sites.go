@@ -53,7 +53,7 @@ type site struct {
 	silences     int       // in a row, see leave
 	ailing       bool      // it gives no answer, and that was logged
 	asking       int       // its sources that are being fetched and are not committed yet
-	given        int       // its pages in the last batch that it was in
+	few          int       // tasks: as long as more are left, it gets no others early
 	many         bool      // mostAsking of its sources are being fetched: its pages no longer wait for them
 	silent       string    // why nothing but its robots.txt may be fetched at present
 	offer        *offer    // what it offers; nil: not known

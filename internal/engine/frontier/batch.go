@@ -17,9 +17,15 @@ type BatchOptions struct {
 	Round int
 
 	Skip func(SiteID) bool // sites to leave out; see also Speed.Busy
+
+	// Enough are sites of which only the pages requested by First are taken.
+	Enough func(SiteID) bool
 }
 
 func (o *BatchOptions) skips(id SiteID) bool { return o.Skip != nil && o.Skip(id) }
+
+// passes reports whether a site is left out but for the pages requested by First.
+func (o *BatchOptions) passes(id SiteID) bool { return o.skips(id) || o.Enough != nil && o.Enough(id) }
 
 func (o BatchOptions) withDefaults() BatchOptions {
 	if o.Size <= 0 {
@@ -149,7 +155,7 @@ func (f *Frontier) takeRounds(b *batch, o *BatchOptions) error {
 	}
 	turns := make([]turn, 0, len(f.sites.list))
 	for _, s := range f.sites.list {
-		if s.left() <= 0 || o.skips(s.id) {
+		if s.left() <= 0 || o.passes(s.id) {
 			continue
 		}
 		has, err := f.stand(s)

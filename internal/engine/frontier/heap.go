@@ -140,7 +140,7 @@ func (f *Frontier) takeBest(b *batch, o *BatchOptions) error {
 		for n := 0; n < b.left && len(r.heap) > 0; {
 			s := heap.Pop(&r.heap).(*site)
 			passed = append(passed, s)
-			if o.skips(s.id) {
+			if o.passes(s.id) {
 				skipped = true
 			} else if t := b.turn(s, o); t.more > 0 {
 				turns = append(turns, t)
@@ -172,7 +172,7 @@ func (f *Frontier) takeSingly(b *batch, o *BatchOptions) (err error) {
 	for b.left > 0 && len(r.heap) > 0 && err == nil {
 		s := heap.Pop(&r.heap).(*site)
 		t := b.turn(s, o)
-		if t.more <= 0 || o.skips(s.id) {
+		if t.more <= 0 || o.passes(s.id) {
 			passed = append(passed, s)
 			continue
 		}

@@ -35,9 +35,9 @@ type cycle struct {
 // It calls next, from one goroutine at a time, when few of its sites or tasks
 // are left, so that another batch is ready when they run out (S08). Next may
 // block while there is nothing to do; it returns nil for the end, or an error,
-// which ends Run. Every second while there is room for more sites, it calls next
-// early, so that new sites do not wait until a large one is finished: then next
-// must not block, and may return an empty batch.
+// which ends Run. Every few seconds while there is room for more sites, it calls
+// next early, so that new sites do not wait until a large one is finished: then
+// next must not block, and may return an empty batch.
 //
 // Every task gets exactly one Answer; tasks left when Run ends get one with
 // FaultStopped. Sink is called from many goroutines. Until it returns, no other
@@ -88,14 +88,14 @@ func (c *cycle) run(next func(context.Context, bool) (*Batch, error)) error {
 	for {
 		c.times.mu.Lock()
 		wait := c.dispatch()
-		few, early := c.few(), c.early()
+		few, early := c.few(), c.earlyIn()
 		idle, broken := c.waiting.tasks == 0 && c.doing == 0, c.broken
 		if idle && len(c.doubtful) > 0 && !broken {
 			c.blameSites() // no lookup is left that could decide it
 			idle = false
 		}
 		c.times.mu.Unlock()
-		if !asking && !end && early >= 0 && (wait < 0 || early < wait) {
+		if !asking && !end && (wait < 0 || early < wait) {
 			wait = early
 		}
 		switch {
@@ -140,13 +140,25 @@ func (c *cycle) few() bool {
 	return w.sites < max(1, min(c.h.most(), w.lastSites/2)) || w.tasks*4 <= w.lastTasks
 }
 
-// early returns in how long another batch is wanted though many tasks are left; negative means not
-// before there is room for more sites.
-func (c *cycle) early() time.Duration {
-	if c.waiting.sites >= c.h.most() {
-		return -1
+// earlyIn returns in how long another batch is wanted, or it is to be called again, though many tasks are left: 0 if
+// there is room for more sites. Those that get no request within a minute take no room.
+func (c *cycle) earlyIn() time.Duration {
+	after := min(max(c.times.manners.wait, earlyLeast), earlyMost, positive(c.h.Options.Hurry, earlyMost))
+	now, w := time.Now(), &c.waiting
+	if in := w.asked.Add(after).Sub(now); in > 0 {
+		return in
 	}
-	return max(time.Until(c.waiting.begun.Add(min(earlyAfter, positive(c.h.Options.Hurry, earlyAfter)))), 0)
+	room := c.h.most() - w.sites
+	for _, s := range c.times.sites {
+		if room > 0 {
+			return 0
+		}
+		if len(s.parts) > 0 && s.soonest().After(now.Add(time.Minute)) {
+			room++
+		}
+	}
+	w.asked = now
+	return after
 }
 
 func (c *cycle) wake() {
@@ -263,7 +275,7 @@ func (c *cycle) begin(b *Batch, early bool) {
 	t := c.times
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.waiting.begun = time.Now()
+	c.waiting.asked = time.Now()
 	if len(b.Sites) == 0 {
 		return
 	}
@@ -276,11 +288,7 @@ func (c *cycle) begin(b *Batch, early bool) {
 	o.began = o.left
 	t.log.Debug("batch begun", "batch", b.Number, "sites", o.began, "tasks", tasks)
 	t.forget()
-	few := c.h.minSites()
-	if early {
-		few = 0
-	}
-	for _, old := range c.waiting.begin(o, few) {
+	for _, old := range c.waiting.begin(o, early, c.h.minSites()) {
 		c.end(old)
 	}
 	c.wake()

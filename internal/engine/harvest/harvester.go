@@ -49,7 +49,8 @@ const (
 	maxRetryAfter = 24 * time.Hour  // the longest Retry-After that is obeyed
 	maxHeader     = 256 << 10       // bytes of a header
 	maxSilent     = 3               // faults of a site in a row until the rest of its tasks are given back
-	earlyAfter    = time.Second     // a batch, the next one is requested early
+	earlyLeast    = time.Second     // between two batches that are requested early; longer by the wait between requests to a site, up to earlyMost
+	earlyMost     = 5 * time.Second
 	sweepEvery    = 5 * time.Second // between two sweeps for connections to close
 
 	// The backoff for a site that is overloaded and sends no Retry-After.

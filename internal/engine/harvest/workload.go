@@ -9,21 +9,21 @@ type workload struct {
 	placed uint64 // the last order number given to a site
 	ready  orderHeap
 
-	lastSites, lastTasks int // that waited when the last batch began
-	begun                time.Time
+	lastSites, lastTasks int       // that waited when the last batch began, early ones included
+	asked                time.Time // when a batch was requested last
 	batches              []*open
 }
 
 // begin adds a batch whose tasks were added, and returns those that end. When few sites of an
 // older batch are left, it ends: their tasks are given back, to be ranked again beside new
 // ones. That happens once a batch, and only if at least few sites replace them.
-func (w *workload) begin(o *open, few int) (end []*open) {
+func (w *workload) begin(o *open, early bool, few int) (end []*open) {
 	w.lastSites, w.lastTasks = w.sites, w.tasks
 	kept := w.batches[:0]
 	for _, old := range w.batches {
 		switch {
 		case old.left == 0:
-		case old.began >= few && old.left < few && o.began >= few:
+		case !early && old.began >= few && old.left < few && o.began >= few:
 			end = append(end, old)
 		default:
 			kept = append(kept, old)

@@ -39,7 +39,7 @@ func New(store frontier.Store) *Queue {
 }
 
 // Batch gives out up to 500 pages that are due at now, in milliseconds since 1970: first those of First, then by rank. They are
-// out until Done or Return. Of the options, Size and Skip count.
+// out until Done or Return. Of the options, Size, Skip and Enough count.
 func (q *Queue) Batch(now int64, o frontier.BatchOptions) (list []frontier.SiteEntries, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,7 +62,7 @@ func (q *Queue) Batch(now int64, o frontier.BatchOptions) (list []frontier.SiteE
 	var sites []frontier.SiteID
 	if err == nil {
 		err = q.store.Sites(func(id frontier.SiteID, ready int) error {
-			if ready > 0 && !skips(id) {
+			if ready > 0 && !skips(id) && (o.Enough == nil || !o.Enough(id)) {
 				sites = append(sites, id)
 			}
 			return nil
