@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_690,
 	"exported names":      2_465,
 	"public names":        535,
-	"tokens":              922_800,
+	"tokens":              923_300,
 	"direct dependencies": 22,
 	"lines of a file":     645,
 }

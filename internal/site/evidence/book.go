@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/inventory"
 )
@@ -26,8 +27,7 @@ type book struct {
 	unsaved map[string]record // records that are not in the journal yet
 	refused map[string]bool   // the withdrawn pages
 	suspect map[string]bool
-	public  int    // pages in state public
-	sample  sample // of those
+	public  publicPages
 	mass    massRefusal
 	dirs    map[string]bool // prefixes of directories of which a page was announced
 	inside  string          // a page whose 200 proves nothing, since it came from an inside address
@@ -51,7 +51,7 @@ func Withheld(j *server.Journal) (map[string][]byte, error) {
 // open loads the records of pages in the journal, and the directories of its pages if new ones will be probed.
 func (b *book) open(j *server.Journal, probes bool) error {
 	b.journal = j
-	b.unsaved, b.refused, b.suspect, b.dirs = make(map[string]record), make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	b.unsaved, b.refused, b.suspect, b.dirs, b.public.gone = make(map[string]record), make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	var present map[uint64]struct{}
 	if probes || b.hasRecords() {
 		var err error
@@ -170,12 +170,40 @@ func (b *book) sort(page string, was, is record) {
 		}
 	}
 	if was.State == statePublic {
-		b.public--
+		b.public.n--
 	}
 	if is.State == statePublic {
-		if b.public++; was.State != statePublic {
-			b.sample.add(page)
+		if b.public.n++; was.State != statePublic {
+			b.public.sample(page)
 		}
+	} else {
+		delete(b.public.gone, page)
+	}
+}
+
+// apply counts, or counts no more, the page of a change.
+func (b *book) apply(c protocol.Change) {
+	left := c.From
+	if c.Op == protocol.Delete {
+		left = c.Item.URL
+	}
+	public := left != "" && b.record(left).State == statePublic
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.public.gone, c.Item.URL)
+	if public {
+		b.public.gone[left] = true
+	}
+}
+
+// dropGone drops the evidence for deleted pages that is no longer valid.
+func (b *book) dropGone(valid time.Duration) {
+	for _, page := range b.pages(b.public.gone) {
+		b.update(page, func(r *record) {
+			if time.Since(r.ShownAt) > valid {
+				*r = record{}
+			}
+		})
 	}
 }
 
@@ -275,7 +303,7 @@ func (b *book) do(f func()) {
 func (b *book) now() (Status, massRefusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Status{Public: b.public, Refused: len(b.refused), Suspect: len(b.suspect), Mass: b.mass.is, Inside: b.inside}, b.mass
+	return Status{Public: b.public.present(), Refused: len(b.refused), Suspect: len(b.suspect), Mass: b.mass.is, Inside: b.inside}, b.mass
 }
 
 // isMass reports whether a person must decide.
@@ -290,21 +318,27 @@ func (b *book) doubtful() bool {
 	return s.Suspect > 0 || m.lately > massMore
 }
 
-// A sample has public pages, for checking whether many are refused.
-type sample struct {
-	pages []string
-	added int
+// publicPages are the pages in state public.
+type publicPages struct {
+	n    int
+	gone map[string]bool // those deleted since open: archives may still have them
+
+	sampled []string // for checking whether many are refused
+	offered int
 }
 
-// samples bounds the pages of a sample.
+// present returns the number of those that exist.
+func (p *publicPages) present() int { return p.n - len(p.gone) }
+
+// samples bounds the sampled pages.
 const samples = 2000
 
-// add offers a page. By reservoir sampling, each is equally likely to be in the sample.
-func (s *sample) add(page string) {
-	if s.added++; len(s.pages) < samples {
-		s.pages = append(s.pages, page)
-	} else if i := rand.IntN(s.added); i < samples {
-		s.pages[i] = page
+// sample offers a page. By reservoir sampling, each is equally likely to be sampled.
+func (p *publicPages) sample(page string) {
+	if p.offered++; len(p.sampled) < samples {
+		p.sampled = append(p.sampled, page)
+	} else if i := rand.IntN(p.offered); i < samples {
+		p.sampled[i] = page
 	}
 }
 
@@ -341,7 +375,7 @@ func (b *book) many(more int) bool {
 
 // sampled returns a sample of the pages that were public, in random order, and their number.
 func (b *book) sampled() (list []string, n int) {
-	b.do(func() { list, n = slices.Clone(b.sample.pages), b.public+len(b.suspect)+b.mass.lately })
+	b.do(func() { list, n = slices.Clone(b.public.sampled), b.public.present()+len(b.suspect)+b.mass.lately })
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list, n
 }

@@ -360,6 +360,29 @@ func TestRecordsAreRemovedWithPages(t *testing.T) {
 	})
 }
 
+// A deleted page no longer counts as public, and counts again when it is back. Meanwhile archives may still have its bytes.
+func TestDeletedPagesAreNotCounted(t *testing.T) {
+	w := newWorld(t, "index.html", "a.html", "b.html")
+	w.start(nil)
+	w.public(3)
+	w.must(os.Remove(filepath.Join(w.root, "a.html")))
+	w.until("a is deleted", func() bool {
+		_, err := w.pub.AcceptDeletions(t.Context())
+		w.must(err)
+		return !w.told("a.html")
+	})
+	w.public(2)
+	if w.keeper.Given(w.base + "a.html").IsZero() {
+		t.Error("the evidence for the deleted page is gone")
+	}
+	asked := w.askedFor("/a.html")
+	w.write("a.html", "<p>The page a.html")
+	w.public(3)
+	if n := w.askedFor("/a.html"); n != asked {
+		t.Errorf("the page with its former bytes was fetched %d times more", n-asked)
+	}
+}
+
 // After a move to another host, a page that was refused stays withdrawn until it is served there, and no bytes are delivered
 // because the former host served them.
 func TestEvidenceAfterMove(t *testing.T) {

@@ -230,6 +230,7 @@ func (k *Keeper) round(ctx context.Context, send func(job) bool) error {
 	}
 	k.rounds.flying.Wait()
 	all = true
+	k.book.dropGone(k.good())
 	if s := k.Status(); s.Inside != "" && !s.Trusted && !k.Meta {
 		k.log().Warn("no page contents are delivered, although they are offered: " + s.String())
 	}

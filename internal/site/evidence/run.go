@@ -43,6 +43,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	own(k.postponed)
 	own(func(ctx context.Context) error { return k.walk(ctx, slow) })
 	own(k.doubting)
+	own(k.follow)
 	own(func(ctx context.Context) error {
 		for pause.For(ctx, k.hurry(saveEvery)) {
 			if err := k.book.save(); err != nil {
@@ -93,6 +94,22 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 		err = k.release()
 	}
 	return len(k.todo.news) > 0, errors.Join(err, k.book.save())
+}
+
+// follow counts no more the pages that are deleted.
+func (k *Keeper) follow(ctx context.Context) error {
+	for at := k.Journal.Head(); k.Journal.Wait(ctx, at) == nil; {
+		changes, err := k.Journal.Read(ctx, at, 0)
+		if err != nil { // another epoch, say
+			at = k.Journal.Head()
+			continue
+		}
+		for _, c := range changes {
+			k.book.apply(c)
+			at.Seq = c.Seq
+		}
+	}
+	return nil
 }
 
 // work fetches one page after the other, the urgent ones first.
