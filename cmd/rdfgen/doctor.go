@@ -285,7 +285,7 @@ func (d *doctor) docroot(ctx context.Context) {
 	}
 	says := fmt.Sprintf("%s: %d pages, which can all be read; %d files are left out by rules", site.Docroot, found.New, found.LeftOut)
 	if owner, ok := ownerOf(site.State); ok && !d.held && int(owner) != os.Geteuid() {
-		d.add("docroot", note, says, fmt.Sprintf("check it as the user of rdfgen, who may read less: sudo -u '#%d' rdfgen doctor", owner))
+		d.add("docroot", note, says, fmt.Sprintf("run this command again as the user of rdfgen, who may read less: sudo -u '#%d' ...", owner))
 		return
 	}
 	d.add("docroot", fine, says, "")

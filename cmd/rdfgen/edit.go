@@ -161,7 +161,7 @@ func (s *setup) test(ctx context.Context, edits []edit) error {
 	if err != nil || s.web.name != "nginx" || !ofServer(edits) {
 		return nil
 	}
-	n := nginxReader{dir: filepath.Dir(s.web.conf), edits: edits}
+	n := nginxReader{dir: filepath.Dir(s.web.conf), root: s.root, edits: edits}
 	text, _, err := n.read(s.web.conf)
 	if err != nil {
 		return err

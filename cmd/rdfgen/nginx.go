@@ -38,6 +38,7 @@ func wordOf(token string) string {
 // An nginxReader reads nginx's configuration: each included file in the place of its include.
 type nginxReader struct {
 	dir    string // of nginx.conf: relative includes begin there
+	root   string // absolute ones are below it
 	edits  []edit // of files that are read
 	blocks []serverBlock
 
@@ -105,9 +106,11 @@ func (n *nginxReader) read(file string) (text string, edited bool, err error) {
 // include reads the files that match the patterns of an include, as glob(3) understands them.
 func (n *nginxReader) include(patterns []string) (text string, edited bool, err error) {
 	for _, pattern := range patterns {
-		if !filepath.IsAbs(pattern) {
+		named := pattern
+		if pattern = within(n.root, pattern); !filepath.IsAbs(pattern) {
 			pattern = filepath.Join(n.dir, pattern)
 		}
+		moved := filepath.IsAbs(named) && pattern != named // nginx itself would look elsewhere
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return "", false, err
@@ -125,7 +128,7 @@ func (n *nginxReader) include(patterns []string) (text string, edited bool, err 
 			if err != nil {
 				return "", false, err
 			}
-			text, edited = text+more+"\n", edited || changed
+			text, edited = text+more+"\n", edited || changed || moved
 		}
 	}
 	return text, edited, nil

@@ -262,8 +262,8 @@ func (b *build) waitFor(ctx context.Context, want protocol.Cursor, end time.Time
 
 // again waits before another attempt, and reports false if there is no time left for one.
 func (b *build) again(ctx context.Context, wait time.Duration, end time.Time) bool {
-	wait = pause.AtMost(wait, b.job.site.Hurry)
-	return time.Now().Add(wait).Before(end) && pause.For(ctx, wait)
+	left := time.Until(end)
+	return left > 0 && pause.For(ctx, min(pause.AtMost(wait, b.job.site.Hurry), left))
 }
 
 // liveCursor returns the cursor of a manifest, of which it reads only the head, within the time that is left.

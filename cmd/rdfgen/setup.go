@@ -83,7 +83,11 @@ func (s *setup) run(ctx context.Context) (err error) {
 		return err
 	}
 	if len(edits) == 0 {
-		fmt.Fprintln(s.env.Stdout, "Nothing to do: all files have these settings. \"rdfgen doctor\" checks whether they work.")
+		what := "Nothing to do: all files"
+		if len(s.serving()) == 0 { // lines for it were shown
+			what = "Nothing to do in other files: they"
+		}
+		fmt.Fprintln(s.env.Stdout, what+" have these settings. \"rdfgen doctor\" checks whether they work.")
 		return nil
 	}
 	for _, e := range edits {

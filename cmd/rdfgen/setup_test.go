@@ -196,6 +196,31 @@ server {
 }
 
 // A change of any form is shown as patch understands it.
+// The files of an image are read below its root, where its web server will find them.
+func TestSetupBelowARoot(t *testing.T) {
+	for name, c := range map[string]struct{ conf, include, text string }{
+		"nginx":  {"etc/nginx/nginx.conf", "events {} http { include /etc/nginx/sites/*; }\n", "server { server_name www.example.org; root DIR/www; }\n"},
+		"Apache": {"etc/apache2/apache2.conf", "Include /etc/apache2/sites/\n", "<VirtualHost *:443>\nServerName www.example.org\nDocumentRoot DIR/www\n</VirtualHost>\n"},
+	} {
+		m := newMachineRoot(t)
+		m.write(c.conf, c.include)
+		m.write(filepath.Join(filepath.Dir(c.conf), "sites", "site"), c.text)
+		t.Setenv("PATH", m.dir) // without the programs of this machine
+		if name == "Apache" {
+			m.write("apachectl", "#!/bin/sh\n")
+			m.must(os.Chmod(filepath.Join(m.dir, "apachectl"), 0o755))
+		}
+		m.setup(0, "", "https://www.example.org/")
+		if site := m.read(filepath.Join(filepath.Dir(c.conf), "sites", "site")); strings.Count(site, "parley-www.example.org.conf") != 1 {
+			t.Errorf("%s: %s", name, site)
+		}
+		m.setup(0, "blog", "https://other.example/")
+		if out := m.setup(0, "blog", "https://other.example/"); !strings.Contains(out, "Add there:") || !strings.Contains(out, "Nothing to do in other files") {
+			t.Errorf("%s, a second time without a place for the lines: %s", name, out)
+		}
+	}
+}
+
 func TestSetupShowsADiff(t *testing.T) {
 	patch := machine.Tool(t, "patch")
 	m := newMachineRoot(t)

@@ -25,7 +25,7 @@ type webServer struct {
 func (s *setup) findServers() (found []*webServer, err error) {
 	for _, dir := range []string{"etc", "usr/local/etc", "opt/homebrew/etc"} {
 		if conf := s.below(dir + "/nginx/nginx.conf"); len(found) == 0 && isFile(conf) {
-			n := nginxReader{dir: filepath.Dir(conf)}
+			n := nginxReader{dir: filepath.Dir(conf), root: s.root}
 			if _, _, err := n.read(conf); err != nil {
 				return nil, err
 			}
@@ -34,7 +34,7 @@ func (s *setup) findServers() (found []*webServer, err error) {
 	}
 	for _, conf := range []string{"etc/apache2/apache2.conf", "etc/httpd/conf/httpd.conf"} {
 		if conf = s.below(conf); isFile(conf) {
-			a := apacheReader{root: filepath.Dir(conf)}
+			a := apacheReader{root: filepath.Dir(conf), top: s.root}
 			if err := a.read(conf, nil); err != nil {
 				return nil, err
 			}
@@ -50,10 +50,18 @@ func (s *setup) findServers() (found []*webServer, err error) {
 		found = append(found, &webServer{name: "Caddy", block: "site", conf: conf, blocks: caddySites(conf, string(b)), include: `import "%s"`, reload: "caddy reload --config " + conf,
 			check: []string{"caddy validate --adapter caddyfile --config"}})
 	}
-	for _, w := range found { // below another root, absolute names lead out of it
+	for _, w := range found { // nothing outside is changed, where "../.." leads too
 		w.blocks = slices.DeleteFunc(w.blocks, func(b serverBlock) bool { return !strings.HasPrefix(b.file, s.below("")+"/") && s.root != "/" })
 	}
 	return found, nil
+}
+
+// within returns an absolute path that a file below root names, as it is from outside, and any other path as it is.
+func within(root, path string) string {
+	if !filepath.IsAbs(path) || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/") {
+		return path
+	}
+	return filepath.Join(root, path)
 }
 
 // directiveWord matches a comment, or a word of a line of Apache or Caddy.
@@ -72,6 +80,7 @@ func wordsOf(line string) (words []string) {
 
 // An apacheReader reads Apache's configuration.
 type apacheReader struct {
+	top    string   // absolute names are below it
 	root   string   // ServerRoot, where relative names begin
 	open   []string // files that are being read
 	macro  bool     // in a macro, whose hosts are used elsewhere
@@ -115,13 +124,13 @@ func (a *apacheReader) read(file string, in *serverBlock) error {
 		case name == "<macro" || name == "</macro":
 			a.macro = name == "<macro"
 		case name == "serverroot" && len(args) > 0:
-			a.root = args[0]
+			a.root = within(a.top, args[0])
 		case name == "include" || name == "includeoptional":
 			for _, pattern := range args {
 				if in != nil {
 					in.includes = append(in.includes, pattern)
 				}
-				if !filepath.IsAbs(pattern) {
+				if pattern = within(a.top, pattern); !filepath.IsAbs(pattern) {
 					pattern = filepath.Join(a.root, pattern)
 				}
 				if st, err := os.Stat(pattern); err == nil && st.IsDir() {
