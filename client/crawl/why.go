@@ -59,7 +59,7 @@ func (c *Crawler) Why(url string) (Why, error) {
 			w.Rules = append(w.Rules, st.families.Why(w.URL))
 		}
 		if c.Harvester.Paused(st.Origin) {
-			w.Rules = append(w.Rules, "a person has paused its site: \"crawler resume\" continues it")
+			w.Next, w.Rules = time.Time{}, append(w.Rules, "a person has paused its site: \"crawler resume\" continues it")
 		}
 		if now := time.Now(); now.Before(st.Quiet) {
 			w.Rules = append(w.Rules, "its site is paused until "+explain.Day(st.Quiet))

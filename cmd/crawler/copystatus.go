@@ -136,7 +136,11 @@ func (s *copyStatus) print(env *command.Env) {
 	if s.Demoted {
 		print("", "this site's digests have never matched: pages are stored without waiting for a match")
 	}
-	print("requests", "%d, %s, since %s", s.Requests, webreport.Size(float64(s.Received)), s.Since.Format(time.RFC3339))
+	what := ""
+	if !s.Running { // then only what is stored with the pages is known
+		what = " for pages"
+	}
+	print("requests", "%d%s, %s, since %s", s.Requests, what, webreport.Size(float64(s.Received)), s.Since.Format(time.RFC3339))
 	if s.LastError != "" {
 		print("trouble", "%s (%s ago)", printable(s.LastError), command.FormatDuration(time.Since(s.LastFault).Round(time.Second)))
 	}

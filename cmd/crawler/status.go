@@ -135,7 +135,7 @@ func printSummary(env *command.Env, s *summary) {
 	if s.Sent+s.Taken > 0 {
 		print("exchanged", "%s", exchanged(s.Sent, s.Taken))
 	}
-	print("announced", "%d changes, %d of them ignored", s.Told, s.Ignored)
+	print("announced", "%d changes, %d of them not believed", s.Told, s.Ignored)
 	for _, by := range slices.Sorted(maps.Keys(s.Received)) {
 		n := s.Received[by]
 		print("", "%s: %d changes: %d applied at once, %d to be fetched, %d ignored", by, n.Received, n.Processed, n.Enqueued, n.Ignored)

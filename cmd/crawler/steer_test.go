@@ -51,7 +51,7 @@ func TestPauseCommands(t *testing.T) {
 	if out := r.says("sites"); !strings.Contains(out, "paused by a person") {
 		t.Errorf("sites: %s", out)
 	}
-	if out := r.says("why", site.Base+"a.html"); !strings.Contains(out, "a person has paused its site") {
+	if out := r.says("why", site.Base+"a.html"); !strings.Contains(out, "a person has paused its site") || !strings.Contains(out, "no further fetch is planned") {
 		t.Errorf("why: %s", out)
 	}
 	r.finish()
@@ -193,6 +193,9 @@ func TestRateAndScopeCommands(t *testing.T) {
 	until(t, "the new page inside is stored", func() bool { return has("docs/new.html") })
 	if has("news/new.html") || !has("news/a.html") {
 		t.Error("the new page outside is stored, or the old one is not any more")
+	}
+	if out := r.says("why", site.Base+"news/a.html"); !strings.Contains(out, "not admitted: ") || !strings.Contains(out, "no further fetch is planned") {
+		t.Errorf("why: %s", out)
 	}
 	if out := r.status(); !strings.Contains(out, `budget=7000, set by "crawler rate"`) || !strings.Contains(out, `reject=/news/ reject=/old/, set by "crawler scope"`) {
 		t.Errorf("status: %s", out)

@@ -46,7 +46,8 @@ func Page(col *collection.Collection, s *seed.Seeder, url string, now time.Time)
 		return w, nil, nil
 	}
 	w.Known, w.State = true, p.State.String()
-	if p.At.Before(collection.Never) {
+	byPerson := p.By == collection.ByPerson || p.Told && p.Signal == collection.ByPerson
+	if p.At.Before(collection.Never) && (byPerson || s.Excludes(p.URL) == "") && s.Forbids(p.URL) == "" {
 		w.Next = p.At
 		if p.At.Before(now) {
 			w.Next = now.Truncate(time.Second)
