@@ -93,7 +93,7 @@ func (x *Expressions) retain(expression string, p *program) {
 	if x.kept == nil {
 		x.kept = make(map[string]*program)
 	}
-	for len(x.kept) >= keep {
+	for x.kept[expression] == nil && len(x.kept) >= keep { // two may have compiled it at once
 		oldest, turn := "", x.turn+1
 		for e, k := range x.kept {
 			if k.turn < turn {
