@@ -140,6 +140,7 @@ var theirs = map[string][]string{
 	"github.com/schollz/progressbar/v3":               {"internal/command"},
 	"golang.org/x/term":                               {"internal/command"},
 	"github.com/prometheus/client_golang":             {"cmd/notifier", "cmd/crawler"},
+	"maragu.dev/gomponents":                           {"cmd/notifier", "cmd/crawler", "internal/admin"},
 	"github.com/klauspost/compress":                   {"internal/coding", "internal/anysite"},
 	"github.com/tetratelabs/wazero":                   {"internal/site/agent"},
 	"github.com/mmcdole/gofeed":                       {"internal/feed"},

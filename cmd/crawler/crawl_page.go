@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,14 +12,13 @@ import (
 	"strings"
 	"time"
 
+	g "maragu.dev/gomponents"
+
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/engine/steer"
 )
-
-//go:embed crawl_page.html
-var crawlPageFiles embed.FS
 
 // How much the page shows at most, and how often it is made: that iterates over all sites.
 const (
@@ -47,14 +44,13 @@ type sample struct {
 
 // handler serves the page, and below /api/ the local API. Event streams end when done is closed.
 func (p *crawlPage) handler(title string, done <-chan struct{}) http.Handler {
-	page := &admin.Page{Title: title, Subtitle: "Parley crawler", Data: p.read, Every: crawlPageEvery, Done: done,
-		Templates: template.Must(admin.Templates().ParseFS(crawlPageFiles, "crawl_page.html")),
+	page := &admin.Page{Title: title, Subtitle: "Parley crawler", Read: p.sections, Every: crawlPageEvery, Done: done,
 		Sections: []admin.Section{{ID: "needs", Title: "Needs a person", Alert: true}, {ID: "crawl", Title: "The crawl"}, {ID: "freshness", Title: "Freshness"},
 			{ID: "sites", Title: "Sites"}, {ID: "sources", Title: "Sources"}, {ID: "errors", Title: "Errors"}, {ID: "why", Title: "Why"}, {ID: "steer", Title: "Steer"}}}
 	m := http.NewServeMux()
 	m.Handle("GET /{$}", page)
 	m.HandleFunc("GET /events", page.Events)
-	m.HandleFunc("GET /why", func(w http.ResponseWriter, r *http.Request) { p.why(w, r, page.Templates) })
+	m.HandleFunc("GET /why", p.why)
 	m.HandleFunc("POST /do/{task}", func(w http.ResponseWriter, r *http.Request) {
 		p.do(w, r)
 		page.Renew()
@@ -63,7 +59,7 @@ func (p *crawlPage) handler(title string, done <-chan struct{}) http.Handler {
 	return m
 }
 
-// A crawlView is what the templates show.
+// A crawlView is what the page shows.
 type crawlView struct {
 	Status                       crawl.Status
 	Known, Held, Gone, Ready, Of int
@@ -82,7 +78,6 @@ type crawlView struct {
 	Received   []receivedLine
 
 	Steering steer.Steering
-	Lists    []scopeList
 }
 
 // A siteLine is a site with its sources.
@@ -117,13 +112,16 @@ type receivedLine struct {
 	collection.Reception
 }
 
-type scopeList struct {
-	Name, Label string
-	Values      []string
+func (p *crawlPage) sections(context.Context) ([]g.Node, error) {
+	v, err := p.read()
+	if err != nil {
+		return nil, err
+	}
+	return []g.Node{showNeeds(v), showCrawl(v), showFreshness(v), showSites(v), showSources(v), showErrors(v), whyForm(), showSteer(v)}, nil
 }
 
 // read reads the present state.
-func (p *crawlPage) read(ctx context.Context) (any, error) {
+func (p *crawlPage) read() (*crawlView, error) {
 	now := time.Now()
 	v := &crawlView{Status: p.api.crawler.Status(), Known: p.api.col.Len()}
 	var err error
@@ -148,8 +146,6 @@ func (p *crawlPage) read(ctx context.Context) (any, error) {
 	for _, by := range slices.Sorted(maps.Keys(v.Status.Received)) {
 		v.Received = append(v.Received, receivedLine{by, v.Status.Received[by]})
 	}
-	sc := &v.Steering.Scope
-	v.Lists = []scopeList{{"domain", "Only hosts equal to or below", sc.Domain}, {"accept", "Only URLs that match", sc.Accept}, {"reject", "No URLs that match", sc.Reject}}
 	return v, nil
 }
 
@@ -253,18 +249,13 @@ func countFault(causes map[string]*cause, s *collection.Site) {
 }
 
 // why answers the search box.
-func (p *crawlPage) why(w http.ResponseWriter, r *http.Request, t *template.Template) {
+func (p *crawlPage) why(w http.ResponseWriter, r *http.Request) {
 	y, err := p.api.crawler.Why(strings.TrimSpace(r.FormValue("url")))
 	if err != nil {
 		admin.Reply(w, r, http.StatusBadRequest, "No explanation", err.Error())
 		return
 	}
-	var b strings.Builder
-	if err := t.ExecuteTemplate(&b, "explanation", y); err != nil {
-		admin.Reply(w, r, http.StatusInternalServerError, "No explanation", err.Error())
-		return
-	}
-	admin.Show(w, "Why", template.HTML(b.String()))
+	admin.Show(w, "Why", explanation(&y))
 }
 
 // maxForm bounds a form, in bytes.

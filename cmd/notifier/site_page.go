@@ -2,14 +2,14 @@ package main
 
 import (
 	"context"
-	"embed"
 	"errors"
-	"html/template"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	g "maragu.dev/gomponents"
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/admin"
@@ -17,9 +17,6 @@ import (
 	"github.com/parleyweb/parley/server"
 	"github.com/parleyweb/parley/server/doors"
 )
-
-//go:embed site_page.html
-var sitePageFiles embed.FS
 
 // How many rows the page has at most.
 const (
@@ -49,11 +46,16 @@ func (s *sitePage) page(done <-chan struct{}) *admin.Page {
 	sections := []admin.Section{{ID: "needs", Title: "Needs a person", Alert: true}, {ID: "site", Title: "The site"}, {ID: "listeners", Title: "Who listens"},
 		{ID: "changes", Title: "Last changes"}, {ID: "senders", Title: "Senders"}, {ID: "outputs", Title: "Files"}, {ID: "delivery", Title: "Delivery"},
 		{ID: "crawlers", Title: "Crawlers this week"}}
-	return &admin.Page{Title: s.base, Subtitle: "Parley notifier", Sections: sections, Data: s.read, Done: done,
-		Templates: template.Must(admin.Templates().ParseFS(sitePageFiles, "site_page.html"))}
+	return &admin.Page{Title: s.base, Subtitle: "Parley notifier", Sections: sections, Done: done, Read: func(ctx context.Context) ([]g.Node, error) {
+		v, err := s.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []g.Node{showNeeds(v), showSite(v), showListeners(v), showChanges(v), showSenders(v), showOutputs(v), showDelivery(v), showCrawlers(v)}, nil
+	}}
 }
 
-// siteView is what the templates show.
+// siteView is what the page shows.
 type siteView struct {
 	Needs  []need
 	Status server.Status
@@ -106,7 +108,7 @@ type senderRow struct {
 }
 
 // read reads the present state.
-func (s *sitePage) read(ctx context.Context) (any, error) {
+func (s *sitePage) read(ctx context.Context) (*siteView, error) {
 	v := &siteView{Status: s.publisher.Status(), Doors: s.notifier.Stats(),
 		Rechecks: s.forms.Evidence != nil, Purges: s.forms.Versions != nil || s.forms.Archive != nil}
 	delivery := s.forms.status(s.notifier)

@@ -1,8 +1,8 @@
 // Package admin serves the pages that the programs show of themselves: who may see them (Guard), and pages whose sections stay up to
 // date while they are open (Page). A page needs no files, and makes no requests to other servers. Without scripts it is a snapshot.
 //
-//	page := &admin.Page{Title: base, Templates: template.Must(admin.Templates().ParseFS(files, "page.html")),
-//		Sections: []admin.Section{{ID: "alert", Title: "Needs you", Alert: true}, {ID: "pages", Title: "Pages"}}, Data: read, Done: ctx.Done()}
+//	page := &admin.Page{Title: base, Sections: []admin.Section{{ID: "alert", Title: "Needs you", Alert: true}, {ID: "pages", Title: "Pages"}},
+//		Read: read, Done: ctx.Done()}
 //	m := http.NewServeMux()
 //	m.Handle("GET /{$}", page)
 //	m.HandleFunc("GET /events", page.Events)
@@ -10,17 +10,18 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
 
 // A Page is an http.Handler of a page made of sections. All viewers share one rendering of each section. Its fields must not change
@@ -29,13 +30,11 @@ type Page struct {
 	Title    string // such as the address of the site
 	Subtitle string // such as "notifier"
 
-	// Templates contains one template for each section, with its ID as the name; see the function Templates. A section whose template
-	// yields only white space is hidden.
-	Templates *template.Template
-	Sections  []Section
+	Sections []Section
 
-	// Data returns what the templates show. It is called when a viewer is there, at most once in Every, and never twice at a time.
-	Data  func(context.Context) (any, error)
+	// Read returns the present content of the sections, in their order. One without content is hidden. It is called when a viewer is
+	// there, at most once in Every, and never twice at a time.
+	Read  func(context.Context) ([]g.Node, error)
 	Every time.Duration // 0: 1 s
 
 	// Viewers is how many event streams are served at a time; 0: 100. Further ones are refused.
@@ -53,13 +52,13 @@ type Page struct {
 
 // A Section is a part of a page.
 type Section struct {
-	ID    string // of its template, and in the page
+	ID    string // in the page
 	Title string
-	Alert bool // screen readers announce its changes. It should not contain {{ago}}
+	Alert bool // screen readers announce its changes. It should not contain Ago
 }
 
 type rendered struct {
-	html    template.HTML
+	html    string
 	changed int64 // the Unix time in ns of the rendering that it came with first; later renderings have higher ones
 }
 
@@ -100,7 +99,7 @@ func (p *Page) Renew() {
 
 // render renders all sections. p.mu is held.
 func (p *Page) render(ctx context.Context) error {
-	data, err := p.Data(ctx)
+	content, err := p.Read(ctx)
 	if err != nil {
 		return fmt.Errorf("read the data of the page: %w", err)
 	}
@@ -109,12 +108,12 @@ func (p *Page) render(ctx context.Context) error {
 		now = max(now, s.changed+1)
 	}
 	next := make([]rendered, len(p.Sections))
-	for i, s := range p.Sections {
-		var b bytes.Buffer
-		if err := p.Templates.ExecuteTemplate(&b, s.ID, data); err != nil {
-			return fmt.Errorf("render section %s: %w", s.ID, err)
+	for i := range p.Sections {
+		var b strings.Builder
+		if content[i] != nil {
+			content[i].Render(&b) // into memory
 		}
-		next[i] = rendered{template.HTML(bytes.TrimSpace(b.Bytes())), now}
+		next[i] = rendered{b.String(), now}
 		if p.shown != nil && p.shown[i].html == next[i].html {
 			next[i].changed = p.shown[i].changed
 		}
@@ -130,11 +129,24 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Reply(w, r, http.StatusInternalServerError, "Cannot show the page", err.Error())
 		return
 	}
-	v := view{Title: p.Title, Subtitle: p.Subtitle, After: newest, Now: time.Now().UnixMilli(), Live: true, Session: hasSession(r)}
+	var names, sections g.Group
 	for i, s := range p.Sections {
-		v.Parts = append(v.Parts, part{s, list[i].html})
+		hidden := g.If(list[i].html == "", g.Attr("hidden"))
+		names = append(names, h.Li(hidden, h.A(h.Href("#"+s.ID), g.Text(s.Title))))
+		sections = append(sections, h.Section(h.ID(s.ID), h.Aria("labelledby", "title-"+s.ID), hidden,
+			h.H2(h.ID("title-"+s.ID), h.TabIndex("-1"), g.Text(s.Title)),
+			h.Div(h.ID("live-"+s.ID), g.If(s.Alert, h.Class("alert")), g.If(s.Alert, h.Aria("live", "polite")), g.Raw(list[i].html))))
 	}
-	v.write(w, http.StatusOK)
+	view{title: p.Title, subtitle: p.Subtitle, content: sections,
+		live: []g.Node{h.Data("after", strconv.FormatInt(newest, 10)), h.Data("now", strconv.FormatInt(time.Now().UnixMilli(), 10))},
+		controls: h.Div(h.Class("controls"),
+			h.P(h.ID("state"), h.Role("status"), g.Text("Snapshot")),
+			h.Button(h.Type("button"), h.ID("pause"), g.Attr("hidden"), g.Text("Pause updates")),
+			g.If(hasSession(r), h.Form(h.Method("post"), h.Action("/logout"), h.Button(g.Text("Log out"))))),
+		nav: g.Group{
+			h.NoScript(h.P(h.Class("note"), g.Text("Without scripts this page does not update itself: reload it to see the present state."))),
+			h.Nav(h.Aria("label", "Sections"), h.Ul(names))},
+	}.write(w, http.StatusOK)
 }
 
 // hasSession reports whether the client has logged in, and can log out.
@@ -189,7 +201,7 @@ func (p *Page) Events(w http.ResponseWriter, r *http.Request) {
 		if seen > newest {
 			seen = 0 // of a program whose clock was ahead
 		}
-		changed := map[string]template.HTML{}
+		changed := map[string]string{}
 		for i, s := range p.Sections {
 			if list[i].changed > seen {
 				changed[s.ID] = list[i].html

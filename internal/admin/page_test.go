@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"html/template"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +16,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/must"
@@ -39,13 +42,12 @@ func openDesk(t *testing.T) *desk {
 	done := make(chan struct{})
 	d := &desk{T: t, accept: make(chan net.Conn), ended: make(chan error, 1), close: sync.OnceFunc(func() { close(done) }), texts: map[string]string{"a": "first", "b": "second"}}
 	d.page = &admin.Page{Title: "https://www.example.org/", Subtitle: "test", Done: done,
-		Sections:  []admin.Section{{ID: "needs", Title: "Needs a person", Alert: true}, {ID: "rest", Title: "The rest"}},
-		Templates: template.Must(admin.Templates().Parse(`{{define "needs"}}<p>{{cut 40 .a}}</p>{{end}}{{define "rest"}}<p>{{cut 40 .b}}</p>{{end}}`)),
-		Data: func(context.Context) (any, error) {
+		Sections: []admin.Section{{ID: "needs", Title: "Needs a person", Alert: true}, {ID: "rest", Title: "The rest"}},
+		Read: func(context.Context) ([]g.Node, error) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			d.reads++
-			return map[string]string{"a": d.texts["a"], "b": d.texts["b"]}, nil
+			return []g.Node{h.P(g.Text(d.texts["a"])), h.P(g.Text(d.texts["b"]))}, nil
 		}}
 	m := http.NewServeMux()
 	m.Handle("GET /{$}", d.page)
@@ -310,8 +312,9 @@ func TestSnapshotOfHostileText(t *testing.T) {
 		{strings.Repeat("x", 40), "<p>" + strings.Repeat("x", 40) + "</p>"},
 	} {
 		page := &admin.Page{Title: tt.text, Sections: []admin.Section{{ID: "a", Title: "A"}, {ID: "empty", Title: "Empty"}},
-			Templates: template.Must(admin.Templates().Parse(`{{define "a"}}<p>{{cut 40 .}}</p>{{end}}{{define "empty"}} {{end}}`)),
-			Data:      func(context.Context) (any, error) { return tt.text, nil }}
+			Read: func(context.Context) ([]g.Node, error) {
+				return []g.Node{h.P(g.Text(admin.Cut(40, tt.text))), nil}, nil
+			}}
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		body := w.Body.String()
@@ -322,7 +325,7 @@ func TestSnapshotOfHostileText(t *testing.T) {
 			t.Errorf("the snapshot is %s", body)
 		}
 	}
-	page := &admin.Page{Data: func(context.Context) (any, error) { return nil, errors.New("the journal <is> damaged") }}
+	page := &admin.Page{Read: func(context.Context) ([]g.Node, error) { return nil, errors.New("the journal <is> damaged") }}
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Accept", "text/html")
 	w := httptest.NewRecorder()
@@ -334,11 +337,11 @@ func TestSnapshotOfHostileText(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
-	tmpl := template.Must(admin.Templates().Parse(`{{count .N}} {{count -1234567}} {{count 999}} {{bytes .B}} {{percent 0.1234}} {{percent -1.0}} {{ago .T}} {{ago .Z}} {{at .T}} {{at .Z}} {{many 1 "page" "pages"}} {{many .N "page" "pages"}}`))
-	var b strings.Builder
-	must.OK(t, tmpl.Execute(&b, map[string]any{"N": uint64(1234), "B": int64(1500), "T": at, "Z": time.Time{}}))
+	n, zero := uint64(1234), time.Time{}
+	got := fmt.Sprint(admin.Count(n), " ", admin.Count(-1234567), " ", admin.Count(999), " ", admin.Size(1500), " ", admin.Percent(.1234), " ", admin.Percent(-1), " ", admin.Ago(at), " ",
+		admin.Ago(zero), " ", admin.At(at), " ", admin.At(zero), " ", admin.Many(1, "page", "pages"), " ", admin.Many(n, "page", "pages"))
 	const want = "1\u202f234 -1\u202f234\u202f567 999 1.5 kB 12.3 % unknown <time datetime=\"2026-01-02T02:04:05Z\">2026-01-02 02:04 UTC</time> never 2026-01-02 02:04 UTC never 1 page 1\u202f234 pages"
-	if b.String() != want {
-		t.Errorf("got  %s\nwant %s", b.String(), want)
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
