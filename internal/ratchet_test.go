@@ -27,15 +27,15 @@ import (
 // since by setup and reports on the side of the site, by simulators, the census and the live pages on the side of the
 // crawler, and by manifests in parts. That a visit is charged before it is made took 15 lines of client/crawl and a name; that setup reads and
 // changes the files of Apache and Caddy took 2,300 tokens, and that crawlers share a crawl by partitions 3,300 and 60 lines of client/collection, and by NATS 7,600 and 12 exported names. That doors elsewhere have archives took 3,900 tokens and 4 public names. A scan of unchanged files that allocates a third as much took 230 tokens. That it does not match robots.txt for each file took 180 and a name; that the notifier says what its web server does not forward, and that URLs for other partitions are one record of a transaction, 270. Of the dependencies only tests import gonum and jsonschema, their oracles, nats-server and gofakes3. Copies of WARC files took 20 lines of
-// client/collection and 11 exported names. The live pages took 7,300 tokens, 14 names and a dependency as Go functions; as templates, which do not count, they made the
+// client/collection and 11 exported names. The pages took 11,000 tokens, 15 names and a dependency as Go functions; as templates, which do not count, they made the
 // programs a sixth larger.
 var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
 	"lines of a package":  6_690,
-	"exported names":      2_479,
+	"exported names":      2_480,
 	"public names":        535,
-	"tokens":              930_600,
+	"tokens":              934_300,
 	"direct dependencies": 23,
 	"lines of a file":     645,
 }

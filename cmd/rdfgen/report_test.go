@@ -81,7 +81,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(page)
-	if err != nil || !strings.HasPrefix(string(text), "<!DOCTYPE html>") || !strings.Contains(string(text), "from standard input") {
+	if err != nil || !strings.HasPrefix(string(text), "<!doctype html>") || !strings.Contains(string(text), "from standard input") {
 		t.Errorf("%v: %.100s", err, text)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".report-*")); err != nil || len(left) > 0 {

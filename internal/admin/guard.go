@@ -55,7 +55,7 @@ const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path 
 // Requests must have the method GET, HEAD or POST, and all that changes something must be a POST: only a POST is checked for its origin.
 func (g *Guard) Handler(h http.Handler) http.Handler {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /admin.css", static("text/css; charset=utf-8", string(chart.Style())+styleSheet))
+	m.HandleFunc("GET /admin.css", static("text/css; charset=utf-8", chart.Style()+styleSheet))
 	m.HandleFunc("GET /admin.js", static("text/javascript; charset=utf-8", script))
 	m.HandleFunc("GET /admin.svg", static("image/svg+xml", icon))
 	m.HandleFunc("POST /login", g.login)

@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"math"
 	"strconv"
@@ -16,7 +15,7 @@ import (
 )
 
 type drawing interface {
-	SVG(name string) template.HTML
+	SVG(name string) string
 }
 
 // A shape is an element of a drawing.

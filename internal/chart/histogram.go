@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"html/template"
 	"math"
 )
 
@@ -38,7 +37,7 @@ func Curve(name string, from, to float64, f func(x float64) float64) Line {
 }
 
 // SVG draws the histogram; without counts it is empty. The name is the prefix of the ids of its parts, unique on a page.
-func (c Histogram) SVG(name string) template.HTML {
+func (c Histogram) SVG(name string) string {
 	d := Chart{Title: c.Title, X: c.X, Y: c.Y, LogX: !c.EvenX, LogY: true, Apart: true}
 	for _, s := range c.Counts {
 		l, all := Line{Name: s.Name}, 0.

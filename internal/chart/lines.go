@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"strings"
 )
@@ -14,7 +13,7 @@ const (
 )
 
 // SVG draws the chart; without points it is empty. The name is the prefix of the ids of its parts, unique on a page.
-func (c Chart) SVG(name string) template.HTML {
+func (c Chart) SVG(name string) string {
 	c = c.drawn()
 	x, y := scale{math.Inf(1), math.Inf(-1), 2, 98, c.LogX}, scale{math.Inf(1), math.Inf(-1), plotBottom, plotTop, c.LogY}
 	zero, bins, sets := "", false, 0 // the text below X = 0; the points are a histogram's; so many lines that are no bounds
@@ -241,6 +240,6 @@ func (k look) dot(x, y float64) string {
 }
 
 // key returns a small piece of the line, for the table.
-func (k look) key() template.HTML {
+func (k look) key() string {
 	return key(k.stroke("1,6 29,6") + k.dot(15, 6))
 }

@@ -3,25 +3,47 @@
 package chart
 
 import (
+	"bufio"
 	"cmp"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-)
 
-//go:embed page.html.tmpl
-var pageTemplate string
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
 
 //go:embed style.css
 var style string
 
-// Style returns the common CSS of pages with charts; a page's own CSS comes after it.
-func Style() template.CSS { return template.CSS(style) }
+//go:embed page.css
+var pageStyle string
+
+// Style returns the common CSS of pages with charts.
+func Style() string { return style }
+
+// WriteDocument writes a self-contained page: no scripts, styles or images from elsewhere. It has the common CSS of pages with charts, and
+// its own after that.
+func WriteDocument(w io.Writer, title, css string, body ...g.Node) error {
+	b := bufio.NewWriter(w)
+	h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
+			h.Meta(h.Name("robots"), h.Content("noindex")),
+			h.Meta(g.Attr("http-equiv", "Content-Security-Policy"), h.Content("default-src 'none'; style-src 'unsafe-inline'")),
+			h.TitleEl(g.Text(title)),
+			h.StyleEl(g.Raw(style+css)),
+		),
+		h.Body(body...))).Render(b)
+	b.WriteString("\n")
+	return b.Flush() // which returns the first error of all writes
+}
 
 // A Chart shows how scores depend on one quantity, such as freshness on the budget, or points by two quantities.
 type Chart struct {
@@ -59,27 +81,41 @@ type Page struct {
 
 // WriteHTML writes the page.
 func (p *Page) WriteHTML(w io.Writer) error {
-	type shown struct {
-		Chart
-		Drawing template.HTML
-		Columns []string
-		Rows    []chartRow
+	var notes, made g.Node
+	if len(p.Notes) > 0 {
+		notes = h.Div(h.Class("notes"), h.Role("note"), g.Map(p.Notes, func(n string) g.Node { return h.P(g.Text(n)) }))
 	}
-	var charts []shown
+	if p.Made != "" {
+		made = g.Group{g.Text("Made by "), h.Code(g.Text(p.Made))}
+	}
+	var sections g.Group
 	for i, c := range p.Charts {
-		c = c.drawn()
-		columns, rows := c.table()
-		charts = append(charts, shown{c, c.SVG(fmt.Sprintf("chart-%d", i+1)), columns, rows})
+		sections = append(sections, c.drawn().section(fmt.Sprintf("chart-%d", i+1)))
 	}
-	t, err := template.New("chart").Parse(pageTemplate)
-	if err != nil {
-		return fmt.Errorf("write chart: %w", err) // the template is wrong
-	}
-	return t.Execute(w, struct {
-		*Page
-		Style template.CSS
-		Shown []shown
-	}{p, Style(), charts})
+	return WriteDocument(w, p.Title, pageStyle,
+		h.Header(h.H1(g.Text(p.Title)), h.P(h.Class("soft"), g.Text(p.About))),
+		h.Main(notes, sections),
+		h.Footer(made))
+}
+
+// section shows a chart, and its numbers in a table.
+func (c Chart) section(name string) g.Node {
+	columns, rows := c.table()
+	head := func(text string) g.Node { return h.Th(h.Scope("col"), g.Text(text)) }
+	return h.Section(
+		h.H2(g.Text(c.Title)),
+		h.Figure(g.Raw(c.SVG(name))),
+		h.Div(h.Class("wide"), h.Table(
+			h.Caption(g.Textf("%s, by %s. Bounds are dashed and grey: nothing can be better in that setting.", c.Y, c.X)),
+			h.THead(h.Tr(head(c.X), g.Map(columns, head))),
+			h.TBody(g.Map(rows, func(r chartRow) g.Node {
+				name := r.Name
+				if r.Bound {
+					name += " (bound)"
+				}
+				return h.Tr(g.If(r.Bound, h.Class("bound")), h.Th(h.Scope("row"), g.Raw(r.Key), g.Text(name)),
+					g.Map(r.Cells, func(text string) g.Node { return h.Td(g.Text(text)) }))
+			})))))
 }
 
 // drawn returns the chart with the lines and points that can be drawn, these from left to right.
@@ -101,7 +137,7 @@ func (c Chart) drawn() Chart {
 type chartRow struct {
 	Name  string
 	Bound bool
-	Key   template.HTML
+	Key   string
 	Cells []string
 }
 

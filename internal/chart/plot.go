@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strconv"
@@ -115,16 +114,16 @@ func (l *legend) add(drawing, name string) {
 	fmt.Fprintf(l, `<span>%s%s</span> `, key(drawing), esc(fit(name, 500)))
 }
 
-func key(drawing string) template.HTML {
-	return template.HTML(`<svg class="key" viewBox="0 0 30 12" aria-hidden="true">` + drawing + `</svg>`)
+func key(drawing string) string {
+	return `<svg class="key" viewBox="0 0 30 12" aria-hidden="true">` + drawing + `</svg>`
 }
 
 // over puts the legend above the drawing.
-func (l *legend) over(drawing string) template.HTML {
+func (l *legend) over(drawing string) string {
 	if l.Len() == 0 {
-		return template.HTML(drawing)
+		return drawing
 	}
-	return template.HTML(`<span class="keys">` + strings.TrimSpace(l.String()) + `</span>` + drawing)
+	return `<span class="keys">` + strings.TrimSpace(l.String()) + `</span>` + drawing
 }
 
 // paint returns the attributes that fill something as the i-th of several, distinguishable without colours;

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 
 	"github.com/parleyweb/parley/internal/chart"
 )
@@ -10,7 +9,7 @@ import (
 const maxColumns = 100 // of days
 
 // columns draws requests: those of crawlers below, all others above.
-func columns(name, title string, every int, list []chart.Row) template.HTML {
+func columns(name, title string, every int, list []chart.Row) string {
 	return chart.Bars{Title: title, About: "Columns of requests: crawlers below, all other clients above",
 		Classes: []string{"crawlers", "others"}, Upright: true, Stacked: true, Every: every, Rows: list}.SVG(name)
 }
@@ -22,7 +21,7 @@ func column(label, name string, s Span) chart.Row {
 }
 
 // dayChart draws the days, or groups of days if there are very many, and returns a title that says so.
-func dayChart(days []Day) (template.HTML, string) {
+func dayChart(days []Day) (string, string) {
 	per := 1
 	title := "Requests by day"
 	for _, step := range []int{7, 28, 91, 364, 3640} {
@@ -45,7 +44,7 @@ func dayChart(days []Day) (template.HTML, string) {
 }
 
 // barOf draws one part of a whole; a part above zero is always visible.
-func barOf(class string, n, whole int64) template.HTML {
+func barOf(class string, n, whole int64) string {
 	size := float64(n)
 	if n > 0 {
 		size = max(size, float64(whole)/200)
@@ -54,7 +53,7 @@ func barOf(class string, n, whole int64) template.HTML {
 }
 
 // stack draws the parts of a whole side by side.
-func stack(list []part, whole int64) template.HTML {
+func stack(list []part, whole int64) string {
 	var parts []chart.Part
 	for _, p := range list {
 		parts = append(parts, chart.Part{Class: p.Class, Size: float64(p.Requests)})

@@ -2,7 +2,6 @@ package webreport
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -11,7 +10,7 @@ import (
 )
 
 // A drawing draws a table, of one collection or of two, which are compared by shares. The id is the prefix of the ids within.
-type drawing func(v *view, title, id string) template.HTML
+type drawing func(v *view, title, id string) string
 
 // A source is one of the collections; a single one needs no name.
 type source struct {
@@ -43,7 +42,7 @@ const mostBars = 16
 
 // bars draws what the rows of a table add up to by a column, the largest first.
 func bars(name, by, of string) drawing {
-	return func(v *view, title, id string) template.HTML {
+	return func(v *view, title, id string) string {
 		c, list := chart.Bars{Title: title}, []piece(nil)
 		var size func(n, whole float64) float64
 		c.Series, c.Unit, size = v.series(name, strings.ReplaceAll(of, "_", " "))
@@ -74,7 +73,7 @@ const mostLevels, mostClasses = 100, 500
 
 // columns draws the sums of columns by the whole numbers in the first one, if there are two or more of these.
 func columns(name, unit string, of ...string) drawing {
-	return func(v *view, title, id string) template.HTML {
+	return func(v *view, title, id string) string {
 		c := chart.Bars{Title: title, Upright: true, Stacked: len(v.sources(name)) == 1, X: v.tables.table(name).Columns[0]}
 		var size func(n, whole float64) float64
 		c.Series, c.Unit, size = v.series(name, unit, of...)
@@ -112,7 +111,7 @@ const mostNames = 5
 
 // byLevel draws how each level is divided by a column, of the first collection: by the first of several numbers that is there.
 func byLevel(name, by string, of ...string) drawing {
-	return func(v *view, title, id string) template.HTML {
+	return func(v *view, title, id string) string {
 		t := v.tables.table(name)
 		for len(of) > 1 && total(t.column(of[0])) == 0 {
 			of = of[1:]
@@ -152,7 +151,7 @@ const fewestBins = 3
 // histograms draws how many things there are in each class, and the laws that they follow: pairs are columns with numbers, and what these
 // are of, by which the laws are named.
 func histograms(name, of, unit string, pairs ...string) drawing {
-	return func(v *view, title, id string) template.HTML {
+	return func(v *view, title, id string) string {
 		var b strings.Builder
 		for i := 0; i < len(pairs); i += 2 {
 			column, quantity := pairs[i], pairs[i+1]
@@ -181,7 +180,7 @@ func histograms(name, of, unit string, pairs ...string) drawing {
 				fmt.Fprintf(&b, "%s", c.SVG(fmt.Sprintf("%s-%d", id, i)))
 			}
 		}
-		return template.HTML(b.String())
+		return b.String()
 	}
 }
 
@@ -209,7 +208,7 @@ func (t *table) ends() (list []float64) {
 
 // points draws a column over the first one: points on logarithmic axes, or a line.
 func points(name, of, x, y string, log bool) drawing {
-	return func(v *view, title, id string) template.HTML {
+	return func(v *view, title, id string) string {
 		c, most := chart.Chart{Title: title, X: x, Y: y, LogX: log, LogY: log, Apart: log}, 0
 		for _, s := range v.sources(name) {
 			t, set := s.table(name), chart.Line{Name: s.name}
@@ -226,7 +225,7 @@ func points(name, of, x, y string, log bool) drawing {
 }
 
 // drawBowtie draws the parts of the graph of sites.
-func drawBowtie(v *view, title, id string) template.HTML {
+func drawBowtie(v *view, title, id string) string {
 	if len(v.sources("bowtie")) > 1 {
 		return bars("bowtie", "part", "sites")(v, title, id)
 	}

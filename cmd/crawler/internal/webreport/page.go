@@ -3,16 +3,18 @@ package webreport
 import (
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
 
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
 	"github.com/parleyweb/parley/internal/chart"
 )
 
-//go:embed page.html.tmpl
-var pageTemplate string
+//go:embed page.css
+var style string
 
 // A view is what a report shows: the tables of a collection, and those of another one to compare it with.
 type view struct {
@@ -68,9 +70,6 @@ type shownTable struct {
 // Long reports whether the table is folded away.
 func (t shownTable) Long() bool { return len(t.Rows) > shortRows }
 
-// Empty reports whether a section has sentences alone.
-func (s section) Empty() bool { return s.Drawing == "" && len(s.Tables) == 0 }
-
 // Paired reports whether the only table has room beside the drawing, on a wide screen.
 func (s section) Paired() bool {
 	return s.Drawing != "" && len(s.Tables) == 1 && !s.Tables[0].Long() && len(s.Tables[0].Columns) <= 4
@@ -105,11 +104,9 @@ func show(cell any) string {
 }
 
 // class returns the attribute of cells with text.
-func class(cell any) template.HTMLAttr {
-	if _, text := cell.(string); text {
-		return `class="text"`
-	}
-	return ""
+func class(cell any) g.Node {
+	_, text := cell.(string)
+	return g.If(text, h.Class("text"))
 }
 
 // A tile is one of the numbers at the top of the page.
@@ -131,10 +128,6 @@ func (v *view) tiles() (list []tile) {
 
 // writeHTML writes the page.
 func (v *view) writeHTML(w io.Writer) error {
-	t, err := template.New("report").Funcs(template.FuncMap{"show": show, "class": class, "head": func(column string) string { return plain(strings.ReplaceAll(column, "_", " ")) }}).Parse(pageTemplate)
-	if err != nil {
-		return fmt.Errorf("write report: %w", err) // the template is wrong
-	}
 	chapters := v.chapters()
 	for _, c := range chapters {
 		for i := range c.List {
@@ -145,11 +138,81 @@ func (v *view) writeHTML(w io.Writer) error {
 			}
 		}
 	}
+	about := "The collection " + plain(v.Name)
+	if v.Other != "" {
+		about += ", compared with " + plain(v.Other)
+	}
 	newest := strings.NewReplacer("T", " ", "Z", " UTC").Replace(cellText(v.tables.table("summary").find("value", "newest visit")))
-	return t.Execute(w, struct {
-		Style               template.CSS
-		Name, Other, Newest string
-		Tiles               []tile
-		Chapters            []chapter
-	}{chart.Style(), plain(v.Name), plain(v.Other), newest, v.tiles(), chapters})
+	return chart.WriteDocument(w, "What a crawl has found: "+plain(v.Name), style,
+		h.Header(
+			h.H1(g.Text("What a crawl has found")),
+			h.P(h.Class("soft"), g.Text(about), g.If(newest != "", g.Group{g.Text("; newest visit "), h.Time(g.Text(newest))}),
+				g.Text(". Beside the figures stand those of Castillo's thesis, of the Web of Chile in 2004.")),
+			h.Ul(h.Class("figures"), g.Map(v.tiles(), func(t tile) g.Node {
+				return h.Li(h.B(g.Text(t.Value)), h.Span(h.Class("name"), g.Text(t.Name)), h.Span(g.Text(t.Note)))
+			}))),
+		h.Nav(h.Aria("label", "Contents"), h.Ul(g.Map(chapters, chapter.entry))),
+		h.Main(g.Map(chapters, func(c chapter) g.Node {
+			return h.Section(h.ID(c.id()), h.H2(g.Text(c.Title)), g.Map(c.List, section.article))
+		})),
+		h.Footer(g.Text("Made by "), h.Code(g.Text("crawler report")), g.Text(". The same collection gives the same page.")))
+}
+
+func (c chapter) id() string { return "c-" + c.List[0].ID() }
+
+// entry returns the chapter's entry of the contents.
+func (c chapter) entry() g.Node {
+	entry := g.Group{h.A(h.Href("#"+c.id()), g.Text(c.Title)), g.Text(" ")}
+	for i, s := range c.List {
+		entry = append(entry, g.If(i > 0, g.Text(" · ")), h.A(h.Href("#"+s.ID()), g.Text(s.Title)))
+	}
+	return h.Li(entry)
+}
+
+// article shows the section.
+func (s section) article() g.Node {
+	empty := s.Drawing == "" && len(s.Tables) == 0 // it has sentences alone
+	list := g.Group{h.ID(s.ID()), g.If(empty, h.Class("none")), h.H3(g.Text(s.Title))}
+	for _, p := range s.Says() {
+		list = append(list, h.P(g.If(p.Name != "", g.Group{h.B(g.Text(p.Name + ":")), g.Text(" ")}), g.Text(p.Text)))
+	}
+	if !empty && s.Thesis != "" {
+		list = append(list, h.P(h.Class("thesis"), g.Text("The thesis: "+s.Thesis+".")))
+	}
+	var shown g.Group
+	if s.Drawing != "" {
+		shown = append(shown, h.Figure(g.Raw(s.Drawing)))
+	}
+	for _, t := range s.Tables {
+		if t.Long() {
+			shown = append(shown, h.Details(h.Summary(g.Text("Table "+t.Name)), t.node()))
+		} else {
+			shown = append(shown, t.node())
+		}
+	}
+	if s.Paired() {
+		return h.Article(list, h.Div(h.Class("pair"), shown))
+	}
+	return h.Article(list, shown)
+}
+
+// node shows the table.
+func (t shownTable) node() g.Node {
+	head := g.Group{}
+	for i, name := range t.Columns {
+		head = append(head, h.Th(h.Scope("col"), class(t.Rows[0][i]), g.Text(plain(strings.ReplaceAll(name, "_", " ")))))
+	}
+	return g.Group{
+		h.Div(h.Class("wide"), h.TabIndex("0"), h.Role("group"), h.Aria("label", "Table "+t.Name), h.Table(
+			h.Caption(g.Textf("%s (%s)", t.Name, t.Source)),
+			h.THead(h.Tr(head)),
+			h.TBody(g.Map(t.Rows, func(cells []any) g.Node {
+				row := g.Group{h.Th(h.Scope("row"), class(cells[0]), g.Text(show(cells[0])))}
+				for _, x := range cells[1:] {
+					row = append(row, h.Td(class(x), g.Text(show(x))))
+				}
+				return h.Tr(row)
+			})))),
+		g.If(t.More != "", h.P(h.Class("soft"), g.Text("… "+t.More))),
+	}
 }

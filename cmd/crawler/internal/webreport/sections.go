@@ -1,7 +1,5 @@
 package webreport
 
-import "html/template"
-
 // A section is a figure of the report: what its tables show in sentences, in a drawing, and as numbers.
 type section struct {
 	Title  string
@@ -15,7 +13,7 @@ type section struct {
 // onPage is what a section has once there is a view to show.
 type onPage struct {
 	view    *view
-	Drawing template.HTML // of the first table
+	Drawing string // of the first table
 	Tables  []shownTable
 }
 
