@@ -150,7 +150,7 @@ func printSummary(env *command.Env, s *summary) {
 		print("revisits", "%.0f a day, for a budget of %.0f, at a price of %s; planned %s ago",
 			v.Requests, v.Budget, fresh.Figure(v.Price), command.FormatDuration(time.Since(v.Planned).Round(time.Second)))
 		if v.Beside > 0 {
-			print("", "and %.0f a day in addition for announced changes, of which %.0f are left", v.Beside, max(0, v.Left))
+			print("", "and up to %.0f a day in addition for announced changes, %.0f of them now", v.Beside, max(0, v.Left))
 		}
 		print("", "current: %.1f %% of the stored pages, as estimated then; expected: %.1f %%, with an age of %s days", 100*v.Fresh, 100*v.Freshness, fresh.Figure(v.Age))
 		if v.Unknown > 0 {
