@@ -34,8 +34,8 @@ var ours = map[string][]string{
 	"internal/front":               {"protocol"},
 	"internal/endtoend":            {},
 	"internal/journal":             {"protocol", "internal/boltfile"},
-	"internal/jetlog":              {"protocol", "internal/atomicfile", "internal/journal", "internal/pause", "server/content"},
-	"internal/cluster":             {"protocol", "internal/atomicfile", "internal/coding", "internal/engine/fresh", "internal/engine/contents", "internal/engine/partition", "internal/jetlog", "internal/pause"},
+	"internal/nats/jetlog":         {"protocol", "internal/atomicfile", "internal/journal", "internal/pause", "server/content"},
+	"internal/nats/cluster":        {"protocol", "internal/atomicfile", "internal/coding", "internal/engine/fresh", "internal/engine/contents", "internal/engine/partition", "internal/nats/jetlog", "internal/pause"},
 	"internal/sitetest":            {"protocol", "server", "server/archive", "server/cel", "server/doors", "server/inventory", "server/manifest", "server/versions", "internal/pause"},
 	"internal/sitetest/warctest":   {"internal/coding", "internal/warc"},
 	"internal/coding":              {},
@@ -150,9 +150,9 @@ var theirs = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema/v6":        {}, // the tests of server/internal/describe
 	"gonum.org/v1/gonum":                              {}, // the tests of internal/graph
 	"github.com/minio/minio-go/v7":                    {"internal/bucket"},
-	"github.com/rclone/gofakes3":                      {}, // the tests of internal/bucket
-	"github.com/nats-io/nats.go":                      {"internal/jetlog", "internal/cluster"},
-	"github.com/nats-io/nats-server/v2":               {"internal/natstest"}, // and tests
+	"github.com/rclone/gofakes3":                      {},                                                // the tests of internal/bucket
+	"github.com/nats-io/nats.go":                      {"internal/nats/jetlog", "internal/nats/cluster"}, // what speaks to NATS is below internal/nats
+	"github.com/nats-io/nats-server/v2":               {"internal/nats/natstest"},                        // and tests
 }
 
 // free packages may import anything of ours: they are wiring, programs to read, or measurements.

@@ -28,8 +28,8 @@ import (
 
 	"github.com/parleyweb/parley/bench/internal/goal"
 	"github.com/parleyweb/parley/bench/internal/program"
-	"github.com/parleyweb/parley/internal/jetlog"
-	"github.com/parleyweb/parley/internal/natstest"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
+	"github.com/parleyweb/parley/internal/nats/natstest"
 	"github.com/parleyweb/parley/internal/pause"
 )
 

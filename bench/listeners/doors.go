@@ -15,9 +15,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
-	"github.com/parleyweb/parley/internal/natstest"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
+	"github.com/parleyweb/parley/internal/nats/natstest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/doors"
 )

@@ -15,13 +15,13 @@ import (
 	"github.com/parleyweb/parley/client/collection"
 	"github.com/parleyweb/parley/client/crawl"
 	"github.com/parleyweb/parley/internal/bucket"
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/contents"
 	"github.com/parleyweb/parley/internal/engine/harvest"
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/holder"
-	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/nats/cluster"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/protocol"
 )
 

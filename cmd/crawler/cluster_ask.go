@@ -16,11 +16,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/engine/seed"
 	"github.com/parleyweb/parley/internal/holder"
-	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/nats/cluster"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/protocol"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/parleyweb/parley/internal/must"
-	"github.com/parleyweb/parley/internal/natstest"
+	"github.com/parleyweb/parley/internal/nats/natstest"
 	"github.com/parleyweb/parley/protocol"
 )
 

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/server"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/parleyweb/parley/cmd/internal/siteflags"
 	"github.com/parleyweb/parley/internal/command"
-	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/site/evidence"
 	"github.com/parleyweb/parley/internal/site/forms"

@@ -20,10 +20,10 @@ import (
 	"github.com/parleyweb/parley/internal/coding"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/front"
-	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
 	"github.com/parleyweb/parley/internal/must"
-	"github.com/parleyweb/parley/internal/natstest"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
+	"github.com/parleyweb/parley/internal/nats/natstest"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server"
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/parleyweb/parley/internal/admin"
 	"github.com/parleyweb/parley/internal/command"
 	"github.com/parleyweb/parley/internal/fetch"
-	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/site/agent"
 	"github.com/parleyweb/parley/internal/site/static"

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
 	"github.com/parleyweb/parley/internal/robots"
 	"github.com/parleyweb/parley/internal/site/forms"

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/nats/cluster"
 )
 
 // demands are keys and values, and whether they are the demand of one of 12 partitions.

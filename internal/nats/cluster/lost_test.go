@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/nats/cluster"
 )
 
 // Partitions begin, move to a machine that comes, and from one that goes, and nothing says that a state is older than it was. When a machine fails with its disk, what it has

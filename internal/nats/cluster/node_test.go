@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/nats/cluster"
 )
 
 // A table is which node runs which partition, and how often each was begun.

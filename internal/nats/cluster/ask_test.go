@@ -15,9 +15,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/holder"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/nats/cluster"
 )
 
 // serve returns an engine that does nothing but answer.

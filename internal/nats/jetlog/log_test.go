@@ -13,8 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/protocol"
 )
 

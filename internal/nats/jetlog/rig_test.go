@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
-	"github.com/parleyweb/parley/internal/natstest"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
+	"github.com/parleyweb/parley/internal/nats/natstest"
 	"github.com/parleyweb/parley/protocol"
 )
 

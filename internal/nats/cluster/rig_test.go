@@ -9,9 +9,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/must"
-	"github.com/parleyweb/parley/internal/natstest"
+	"github.com/parleyweb/parley/internal/nats/cluster"
+	"github.com/parleyweb/parley/internal/nats/natstest"
 )
 
 // A rig is some NATS servers in this process, and nodes of a crawl.

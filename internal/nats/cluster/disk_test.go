@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/engine/partition"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/nats/cluster"
 )
 
 // begun is a partition that has begun, with the state that it began with.

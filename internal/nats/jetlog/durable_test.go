@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/parleyweb/parley/internal/jetlog"
-	"github.com/parleyweb/parley/internal/natstest"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
+	"github.com/parleyweb/parley/internal/nats/natstest"
 )
 
 // accounts is a configuration as in examples/cluster: the site's account may ask how JetStream is configured.

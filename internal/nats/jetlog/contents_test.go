@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/internal/jetlog"
 	"github.com/parleyweb/parley/internal/journal"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/protocol"
 	"github.com/parleyweb/parley/server/content"
 	"github.com/parleyweb/parley/server/versions"

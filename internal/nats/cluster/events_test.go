@@ -13,8 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/must"
+	"github.com/parleyweb/parley/internal/nats/cluster"
 	"github.com/parleyweb/parley/protocol"
 )
 

@@ -52,7 +52,7 @@ import (
 	"github.com/parleyweb/parley/internal/atomicfile"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/partition"
-	"github.com/parleyweb/parley/internal/jetlog"
+	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/internal/pause"
 )
 

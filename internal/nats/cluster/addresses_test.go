@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/engine/partition"
+	"github.com/parleyweb/parley/internal/nats/cluster"
 )
 
 // parts are the partitions that run now, on all nodes, by number.

@@ -20,9 +20,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/parleyweb/parley/internal/cluster"
 	"github.com/parleyweb/parley/internal/engine/frontier"
 	"github.com/parleyweb/parley/internal/engine/harvest"
+	"github.com/parleyweb/parley/internal/nats/cluster"
 )
 
 type resolver struct{}
