@@ -187,6 +187,8 @@ func (b *book) apply(c protocol.Change) {
 	if c.Op == protocol.Delete {
 		left = c.Item.URL
 	}
+	b.updating.Lock()
+	defer b.updating.Unlock()
 	public := left != "" && b.record(left).State == statePublic
 	b.mu.Lock()
 	defer b.mu.Unlock()
