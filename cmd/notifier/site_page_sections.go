@@ -182,7 +182,7 @@ func showCrawlers(v *siteView) g.Node {
 				admin.Figure("Saved by 304", g.Text(admin.Count(c.NotModified)), g.Text("requests answered without a body")),
 				admin.Figure("Sent unchanged", g.Text(admin.Size(c.Unchanged.Bytes)), g.Text("again, at least, in "+admin.Many(c.Unchanged.Requests, "response", "responses")))),
 			h.P(h.Class("soft"), g.Text("By the name that clients claim. Read "), admin.Ago(c.At), g.Text(".")),
-			admin.Table("", []admin.Column{{Head: "Crawler"}, {Head: "Kind"}, {Head: "Requests", Numbers: true}, {Head: "Bytes", Numbers: true}, {Head: "Answered 304", Numbers: true},
+			admin.Table("Crawlers, by the name that clients claim", []admin.Column{{Head: "Crawler"}, {Head: "Kind"}, {Head: "Requests", Numbers: true}, {Head: "Bytes", Numbers: true}, {Head: "Answered 304", Numbers: true},
 				{Head: "Again unchanged", Numbers: true}}, c.Rows, func(r report.Crawler) []g.Node {
 				return []g.Node{admin.Inside(60, r.Name), g.Text(string(r.Kind)), g.Text(admin.Count(r.Requests)), g.Text(admin.Size(r.Bytes)), g.Text(admin.Count(r.NotModified)),
 					g.Text(admin.Count(r.Unchanged.Requests))}
