@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"lines of a package":  6_690,
 	"exported names":      2_480,
 	"public names":        535,
-	"tokens":              934_300,
+	"tokens":              934_400,
 	"direct dependencies": 23,
 	"lines of a file":     645,
 }

@@ -203,7 +203,7 @@ func (q *pageQueue) fetchPages(now time.Time, early bool, add func(*site, harves
 				equal.Fetch(p)
 			}
 			t := q.task(p)
-			if (t.IfNoneMatch != "" || t.IfModifiedSince != "") && !q.stands(p) {
+			if t.Lost = p.State == collection.Held && p.Stored.File != "" && !q.c.Collection.Contents().Stands(p.Stored); t.Lost || q.lacksOriginal(p) {
 				t.IfNoneMatch, t.IfModifiedSince = "", ""
 			}
 			work.busy++
@@ -228,15 +228,13 @@ func (q *pageQueue) fetchPages(now time.Time, early bool, add func(*site, harves
 // sites may withhold changes.
 const spotCheck = 10
 
-// stands reports whether a page's content is still stored: otherwise a 304 would be useless.
-// It is false for a duplicate, whose links were skipped, if its original is gone.
-func (q *pageQueue) stands(p *collection.Page) bool {
-	if p.Original != 0 {
-		if o, ok, err := q.c.Collection.PageByID(p.Original); err != nil || !ok || o.State != collection.Held {
-			return false
-		}
+// lacksOriginal reports whether a page is a duplicate, whose links were skipped, of a page that is gone: a 304 would be useless.
+func (q *pageQueue) lacksOriginal(p *collection.Page) bool {
+	if p.Original == 0 {
+		return false
 	}
-	return p.Stored.File == "" || q.c.Collection.Contents().Stands(p.Stored)
+	o, ok, err := q.c.Collection.PageByID(p.Original)
+	return err != nil || !ok || o.State != collection.Held
 }
 
 // tooFarAhead is the length of a site's task queue, in time, above which it gets

@@ -21,7 +21,7 @@ type counters struct {
 
 	Fetched, Unchanged, Missing, Refused, Faults, Cut, Heard      atomic.Int64
 	Bytes, Wire, Told, Ignored, Changed, Duplicates, New, Batches atomic.Int64
-	Delivered, DeliveredBytes, Audits, Again                      atomic.Int64
+	Delivered, DeliveredBytes, Audits, Again, Lost                atomic.Int64
 	Batched, Archived, Copied                                     atomic.Int64 // of Delivered
 	Sent, Taken                                                   atomic.Int64 // URLs, to and from other partitions
 }
@@ -62,7 +62,9 @@ func (c *counters) asked(a *harvest.Answer) {
 		if a.Fault == harvest.FaultSize {
 			c.Cut.Add(1)
 		}
-		c.Bytes.Add(int64(len(a.Body)))
+		if c.Bytes.Add(int64(len(a.Body))); a.Lost {
+			c.Lost.Add(1)
+		}
 	case a.Status == http.StatusNotModified:
 		c.Unchanged.Add(1)
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
@@ -88,6 +90,7 @@ type Status struct {
 	Requests       int64 `json:"requests"`
 	Fetched        int64 `json:"fetched"`         // pages with a body
 	Truncated      int64 `json:"fetched_in_part"` // of those, truncated at the size limit
+	Lost           int64 `json:"lost"`            // and pages that were fetched again since their stored content was lost
 	Unchanged      int64 `json:"unchanged"`       // 304
 	Missing        int64 `json:"missing"`         // 404, 410
 	Refused        int64 `json:"refused"`         // other responses without a page
@@ -155,10 +158,9 @@ func (c *Crawler) Status() Status {
 		}
 		return Status{}
 	}
-	n := r.count
-	asked := c.Harvester.Stats() // followers' requests are among them
+	n, asked := r.count, c.Harvester.Stats() // followers' requests are among them
 	s := Status{Running: true, Began: r.count.began,
-		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
+		Requests: asked.Requests, Fetched: n.Fetched.Load(), Truncated: n.Cut.Load(), Audits: n.Audits.Load(), Again: n.Again.Load(), Lost: n.Lost.Load(), Unchanged: n.Unchanged.Load(), Missing: n.Missing.Load(),
 		Refused: n.Refused.Load(), Faults: n.Faults.Load(), Bytes: n.Bytes.Load(), Wire: n.Wire.Load(), Listened: asked.Transported, Told: n.Told.Load(), Ignored: n.Ignored.Load(),
 		Changed: n.Changed.Load(), Duplicates: n.Duplicates.Load(), New: n.New.Load(), Batches: n.Batches.Load(), Sent: n.Sent.Load(), Taken: n.Taken.Load(),
 		Delivered: n.Delivered.Load(), DeliveredBytes: n.DeliveredBytes.Load(), Batched: n.Batched.Load(), Archived: n.Archived.Load(), Copied: n.Copied.Load(),

@@ -132,6 +132,9 @@ func printSummary(env *command.Env, s *summary) {
 		print("", "%d of them audits of sites that publish their changes, %d fetched again because they differed from what was published", s.Audits, s.Again)
 	}
 	print("found", "%d URLs; %d pages new or changed, %d duplicates", s.New, s.Changed, s.Duplicates)
+	if s.Lost > 0 {
+		print("", "%d pages were fetched again, since their stored content was lost", s.Lost)
+	}
 	if s.Sent+s.Taken > 0 {
 		print("exchanged", "%s", exchanged(s.Sent, s.Taken))
 	}
