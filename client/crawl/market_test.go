@@ -147,7 +147,10 @@ func TestCrawlersShareABudget(t *testing.T) {
 		}
 		return c.run(t)
 	}
-	one, _ := run(1, true)
+	one, spent := run(1, true)
+	if spent < .95 || spent > 1.05 {
+		t.Errorf("one crawler spends %.3f of the budget", spent)
+	}
 	for _, of := range []int{3, 10} {
 		if right, spent := run(of, true); right < one-.01 || spent < .95 || spent > 1.05 {
 			t.Errorf("%d crawlers: %.4f of the copies are right, %.4f of those of one crawler; %.3f of the budget spent", of, right, one, spent)

@@ -172,6 +172,11 @@ func TestClusterUnit(t *testing.T) {
 	}
 }
 
+// With servers that may lose what they have acknowledged a crawl does not start, and its crawler says what to set.
+func TestClusterOfServersThatSyncLater(t *testing.T) {
+	ends(t, 1, "set sync_interval: always in the jetstream block", "run", "https://www.example.org/", "--cluster", "nats://"+natstest.User+natstest.Syncing(t, "2m").Addr().String(), "--into", t.TempDir(), "--contact", "a@example.net")
+}
+
 func TestClusterMisuse(t *testing.T) {
 	for args, want := range map[string]string{
 		"crawl --cluster nats://127.0.0.1:1":                        `--cluster is for "crawler run"`,

@@ -244,6 +244,9 @@ func (d *daemon) standByAndWrite(ctx context.Context, env *command.Env, stream *
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
+	if _, err := stream.Durable(ctx); errors.Is(err, jetlog.ErrUnsafe) { // a server may have been replaced since the start
+		return err
+	}
 	if err := patiently(ctx, env.Log, func() error { return takeOver(ctx, stream.Files(), journal) }); err != nil {
 		return err
 	}

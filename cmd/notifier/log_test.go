@@ -47,6 +47,16 @@ func (g *guarded) run(args ...string) (stop func()) {
 	return stop
 }
 
+// With servers that may lose what they have acknowledged a notifier does not start, and says what to set.
+func TestServersThatSyncLater(t *testing.T) {
+	docroot, said := t.TempDir(), new(bytes.Buffer)
+	code := command.Main(t.Context(), notifier, []string{"--base", "https://www.example.org/", "--docroot", docroot, "--state", filepath.Join(t.TempDir(), "state"), "--listen", "127.0.0.1:0",
+		"--log", "nats://" + natstest.User + natstest.Syncing(t, "2m").Addr().String()}, nil, io.Discard, said)
+	if code != 1 || !strings.Contains(said.String(), "set sync_interval: always in the jetstream block") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+}
+
 // A door on another machine delivers the bytes that the web server shows to anybody, as the notifier of the site does, and no others: not
 // of pages that it refuses, nor of any page while it refuses many at once.
 func TestDoorElsewhereObeysTheWebServer(t *testing.T) {

@@ -28,6 +28,7 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts eight programs")
 	}
+	const lease = time.Second // with the least --hurry
 	rounds, err := strconv.Atoi(os.Getenv("PARLEY_CLUSTER_ROUNDS"))
 	if err != nil {
 		rounds = 2
@@ -137,13 +138,21 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 			return strings.Contains(said, "leak.html")
 		})
 
-		if lead(); round%2 == 0 {
+		lead()
+		before, lost := door.head(), time.Now()
+		if round%2 == 0 {
 			writer.kill9()
 		} else { // it does not know that it has been replaced, until it goes on
 			writer.cmd.Process.Signal(syscall.SIGSTOP)
 		}
 		os.Remove(c.path("robots.txt")) // as while a site is installed again: what was forbidden stays so, at the next writer too
 		edit(2)
+		c.until("changes are told again", func() bool { return door.head().Seq > before.Seq })
+		if took := time.Since(lost); took > lease+10*time.Second {
+			t.Errorf("changes are told %v after the writer was lost", took)
+		} else {
+			t.Logf("changes are told again %v after the writer was lost", took.Round(time.Millisecond))
+		}
 		c.until("another notifier has taken over", func() bool { return standby.health().Role == "writer" })
 		told(door, "a change is told by another notifier")
 		if round%2 == 1 {

@@ -80,6 +80,9 @@ func TestOwnersThatAreStopped(t *testing.T) {
 	for _, e := range w.early {
 		t.Error(e)
 	}
+	if most := lease + 5*time.Second + w.wait; w.idle > most {
+		t.Errorf("a host had no request for %v, though it may be idle for %v", w.idle, most)
+	}
 	if w.moves < stopped {
 		t.Errorf("%d times a host got another node, for %d owners that were stopped", w.moves, stopped)
 	}

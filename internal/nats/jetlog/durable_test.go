@@ -3,27 +3,12 @@ package jetlog_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/parleyweb/parley/internal/nats/jetlog"
 	"github.com/parleyweb/parley/internal/nats/natstest"
 )
-
-// accounts is a configuration as in examples/cluster: the site's account may ask how JetStream is configured.
-const accounts = `
-listen: 127.0.0.1:-1
-jetstream { store_dir: %q, sync_interval: %s }
-accounts {
-  SYS { users: [ { user: admin, password: secret } ], exports: [ { service: "$SYS.REQ.SERVER.PING.JSZ", response: stream } ] }
-  SITE { jetstream: enabled, users: [ { user: site, password: secret } ], imports: [ { service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.JSZ" } } ] }
-}
-system_account: SYS
-`
 
 // A server that acknowledges changes before they are on its disk is refused, in words that say what to set. What the account may
 // not ask is not claimed.
@@ -34,24 +19,15 @@ func TestServerThatSyncsLater(t *testing.T) {
 	}{{"always", true, false}, {"2m", true, true}, {"2m", false, false}} {
 		t.Run(fmt.Sprint(test.sync, test.asks), func(t *testing.T) {
 			c := &cluster{TB: t}
-			o := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir()}
+			c.servers = natstest.Servers{natstest.Syncing(t, test.sync)}
 			user := ""
 			if test.asks {
-				file := filepath.Join(t.TempDir(), "nats.conf")
-				c.must(os.WriteFile(file, fmt.Appendf(nil, accounts, t.TempDir(), test.sync), 0o600))
-				var err error
-				o, err = server.ProcessConfigFile(file)
-				c.must(err)
-				user = "site:secret@"
+				user = natstest.User
 			}
-			o.NoLog, o.NoSigs = true, true
-			s := &natstest.Server{Options: o}
-			c.must(s.Start())
-			t.Cleanup(s.Stop)
-			nc, err := jetlog.Connect("nats://"+user+s.Addr().String(), "")
+			nc, err := jetlog.Connect("nats://"+user+c.servers[0].Addr().String(), "")
 			c.must(err)
 			t.Cleanup(nc.Close)
-			c.conn, c.servers = nc, natstest.Servers{s}
+			c.conn = nc
 			known, err := c.stream().Durable(t.Context())
 			if known != test.asks || errors.Is(err, jetlog.ErrUnsafe) != test.refused || !test.refused && err != nil {
 				t.Errorf("known %v: %v", known, err)

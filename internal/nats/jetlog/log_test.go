@@ -38,7 +38,7 @@ func TestReadsAreThoseOfTheJournal(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 3))
-			c := newCluster(t, 1)
+			c := newCluster(t, 1+2*int(seed%2)) // one server, or three
 			s, j := c.stream(), c.site()
 			written := c.tell(s, j)
 			c.reaches(written, j.Head())
@@ -116,7 +116,7 @@ func TestReaderThatHopsBetweenDoors(t *testing.T) {
 	if testing.Short() {
 		hops = 100
 	}
-	c := newCluster(t, 1)
+	c := newCluster(t, 3)
 	j := c.site()
 	first := c.tell(c.stream(), j)
 	c.reaches(first, j.Head())
@@ -161,7 +161,7 @@ func TestOneOfTwoWritersGoesOn(t *testing.T) {
 	if testing.Short() {
 		races = 8
 	}
-	c := newCluster(t, 1)
+	c := newCluster(t, 3)
 	writers := []*journal.Journal{c.site(), c.journal(journal.Options{})}
 	first := c.tell(c.stream(), writers[0])
 	c.reaches(first, writers[0].Head())
@@ -219,7 +219,7 @@ func TestTakeoversInOneEpoch(t *testing.T) {
 	if testing.Short() {
 		takeovers = 6
 	}
-	c := newCluster(t, 1)
+	c := newCluster(t, 3)
 	j := c.site()
 	start := j.Head()
 	told := c.tell(c.stream(), j)

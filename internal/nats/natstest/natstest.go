@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,43 @@ func Start(t testing.TB, n int) Servers {
 	}
 	t.Cleanup(list.Stop) // before the directory is removed
 	return list
+}
+
+// accounts is a configuration as in examples/cluster: the site's account may ask how JetStream is configured. Who gives no name
+// has an account that may not.
+const accounts = `
+listen: 127.0.0.1:-1
+jetstream { store_dir: %q, sync_interval: %s }
+accounts {
+  SYS { users: [ { user: admin, password: secret } ], exports: [ { service: "$SYS.REQ.SERVER.PING.JSZ", response: stream } ] }
+  SITE { jetstream: enabled, users: [ { user: site, password: secret } ], imports: [ { service: { account: SYS, subject: "$SYS.REQ.SERVER.PING.JSZ" } } ] }
+  OTHER { jetstream: enabled, users: [ { user: other, password: secret } ] }
+}
+no_auth_user: other
+system_account: SYS
+`
+
+// User goes before the address of a server of Syncing: it may ask how JetStream is configured.
+const User = "site:secret@"
+
+// Syncing starts a server that syncs its writes after a time, such as "always" or "2m". It is stopped when the test ends.
+func Syncing(t testing.TB, after string) *Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	o, err := (*server.Options)(nil), os.WriteFile(file, fmt.Appendf(nil, accounts, t.TempDir(), after), 0o600)
+	if err == nil {
+		o, err = server.ProcessConfigFile(file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.NoLog, o.NoSigs = true, true
+	s := &Server{Options: o}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
 }
 
 // Stop stops all of them.
