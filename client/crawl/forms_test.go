@@ -232,6 +232,40 @@ func TestSelectionAfterAnArchive(t *testing.T) {
 	x.catchUp()
 }
 
+// A copy that began with an archive, and had changes since, goes on from its cursor when it starts again, whatever form they came in: it
+// does not go back to the archive.
+func TestRestartAfterAnArchive(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		x := newTeller(t, 30, func(c *crawl.Copy) { c.NoStream = polls })
+		events := func() (n int) {
+			for _, err := range x.c.Collection.Events(t.Context(), protocol.Cursor{}, false) {
+				must.OK(t, err)
+				n++
+			}
+			return n
+		}
+		x.Archive()
+		x.catchUp()
+		x.edit()
+		x.settled()
+		before := events()
+		x.stop()
+		x.ForgetRequests()
+		x.start()
+		x.Write("d1/p1.html", x.long(10))
+		x.published()
+		if n := events() - before; n != 1 {
+			t.Errorf("polls %v: %d events of one change", polls, n)
+		}
+		for _, path := range []string{"/parley/site.wacz", "/robots.rdf"} {
+			if n := x.Hits(path, ""); n > 0 {
+				t.Errorf("polls %v: %d requests for %s", polls, n, path)
+			}
+		}
+		x.stop()
+	}
+}
+
 // A page is fetched if its delivered bytes do not match the digest, or if a diff cannot be applied.
 func TestWrongDeliveredBodiesAreFetched(t *testing.T) {
 	noTotals(t)
