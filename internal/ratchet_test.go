@@ -32,8 +32,8 @@ import (
 var ceilings = map[string]int{
 	"wide structs":        5,
 	"methods of a type":   40,
-	"lines of a package":  6_690,
-	"exported names":      2_480,
+	"lines of a package":  6_688,
+	"exported names":      2_481,
 	"public names":        535,
 	"tokens":              934_400,
 	"direct dependencies": 23,

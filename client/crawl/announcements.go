@@ -35,7 +35,7 @@ type announcements struct {
 func (n *announcements) apply(st *site, source uint64, step client.Step, by collection.Signal) (owed int, err error) {
 	c, work := n.c, n.work
 	o := n.trust.options(st, &step, by, time.Now())
-	if by == collection.ByManifest || step.Whole || step.Reset { // or an archive
+	if by == collection.ByManifest || step.Whole || step.Reset { // all pages of a selection, by a manifest or an archive
 		o.Under, o.Former = c.under(st.Origin), n.sites.former(st, source)
 	}
 	done, did, err := n.applyWithPages(source, &step, by, o)

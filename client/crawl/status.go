@@ -90,7 +90,7 @@ type Status struct {
 	Requests       int64 `json:"requests"`
 	Fetched        int64 `json:"fetched"`         // pages with a body
 	Truncated      int64 `json:"fetched_in_part"` // of those, truncated at the size limit
-	Lost           int64 `json:"lost"`            // and pages that were fetched again since their stored content was lost
+	Lost           int64 `json:"lost"`            // of Fetched, pages whose stored content was lost
 	Unchanged      int64 `json:"unchanged"`       // 304
 	Missing        int64 `json:"missing"`         // 404, 410
 	Refused        int64 `json:"refused"`         // other responses without a page

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parleyweb/parley/client"
 	"github.com/parleyweb/parley/client/collection"
+	"github.com/parleyweb/parley/client/crawl/internal/explain"
 	"github.com/parleyweb/parley/client/crawl/internal/judgement"
 	"github.com/parleyweb/parley/internal/engine/fresh"
 	"github.com/parleyweb/parley/internal/engine/seed"
@@ -88,10 +89,7 @@ func (e *earnedTrust) admits(url string) bool {
 }
 
 func (e *earnedTrust) excludes(p *collection.Page) string {
-	if p.By == collection.ByPerson || p.Told && p.Signal == collection.ByPerson { // whom the rules do not bind
-		return e.c.Seeder.Forbids(p.URL)
-	}
-	return e.c.Seeder.Excludes(p.URL)
+	return explain.Excluded(e.c.Seeder, p)
 }
 
 // fullTrust believes all announcements of the one site; robots.txt outranks them.

@@ -50,13 +50,14 @@ func (s *setup) findServers() (found []*webServer, err error) {
 		found = append(found, &webServer{name: "Caddy", block: "site", conf: conf, blocks: caddySites(conf, string(b)), include: `import "%s"`, reload: "caddy reload --config " + conf,
 			check: []string{"caddy validate --adapter caddyfile --config"}})
 	}
-	for _, w := range found { // nothing outside is changed, where "../.." leads too
+	for _, w := range found { // files outside the root, which a path with ".." can name, are not changed
 		w.blocks = slices.DeleteFunc(w.blocks, func(b serverBlock) bool { return !strings.HasPrefix(b.file, s.below("")+"/") && s.root != "/" })
 	}
 	return found, nil
 }
 
-// within returns an absolute path that a file below root names, as it is from outside, and any other path as it is.
+// within returns where a path in a configuration file below root leads on this machine: an absolute path begins at root. A path that
+// begins with root, or is relative, stays as it is.
 func within(root, path string) string {
 	if !filepath.IsAbs(path) || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/") {
 		return path

@@ -139,6 +139,7 @@ func TestDoorsOnSeveralMachines(t *testing.T) {
 		})
 
 		lead()
+		c.until("the door has everything", func() bool { return door.head() == writer.head() })
 		before, lost := door.head(), time.Now()
 		if round%2 == 0 {
 			writer.kill9()

@@ -54,7 +54,7 @@ type Task struct {
 	Depth int             `json:"depth,omitempty"`
 	Want  protocol.Digest `json:"want,omitzero"`
 	Text  bool            `json:"text,omitempty"` // digest the main text: the bytes differ at each request
-	Lost  bool            `json:"lost,omitempty"` // the stored content is lost
+	Lost  bool            `json:"lost,omitempty"` // the file with the stored content is missing or too short
 
 	Claimed time.Time `json:"claimed,omitzero"` // when Want was announced
 }

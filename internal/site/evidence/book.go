@@ -181,7 +181,7 @@ func (b *book) sort(page string, was, is record) {
 	}
 }
 
-// apply counts, or counts no more, the page of a change.
+// apply adds a page that a change deletes to the deleted ones, and removes a page that a change creates from them.
 func (b *book) apply(c protocol.Change) {
 	left := c.From
 	if c.Op == protocol.Delete {

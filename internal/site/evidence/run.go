@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parleyweb/parley/internal/pause"
+	"github.com/parleyweb/parley/protocol"
 )
 
 // Intervals between requests for a page, as fractions of Keeper.For, a day by default.
@@ -96,11 +97,14 @@ func (k *Keeper) Once(ctx context.Context) (changed bool, err error) {
 	return len(k.todo.news) > 0, errors.Join(err, k.book.save())
 }
 
-// follow counts no more the pages that are deleted.
+// follow reads the journal, so that deleted pages do not count as public.
 func (k *Keeper) follow(ctx context.Context) error {
+	if k.Journal.Wait(ctx, protocol.Cursor{}) != nil { // until the journal has a head
+		return nil
+	}
 	for at := k.Journal.Head(); k.Journal.Wait(ctx, at) == nil; {
 		changes, err := k.Journal.Read(ctx, at, 0)
-		if err != nil { // another epoch, say
+		if err != nil { // another epoch has begun, or the changes are no longer stored: counts may be too high until the next start
 			at = k.Journal.Head()
 			continue
 		}

@@ -46,8 +46,11 @@ func Page(col *collection.Collection, s *seed.Seeder, url string, now time.Time)
 		return w, nil, nil
 	}
 	w.Known, w.State = true, p.State.String()
-	byPerson := p.By == collection.ByPerson || p.Told && p.Signal == collection.ByPerson
-	if p.At.Before(collection.Never) && (byPerson || s.Excludes(p.URL) == "") && s.Forbids(p.URL) == "" {
+	excluded := Excluded(s, &p)
+	if _, is := col.Copy(); is { // it has all pages of its site that robots.txt allows
+		excluded = s.Forbids(p.URL)
+	}
+	if p.At.Before(collection.Never) && excluded == "" {
 		w.Next = p.At
 		if p.At.Before(now) {
 			w.Next = now.Truncate(time.Second)
@@ -58,6 +61,15 @@ func Page(col *collection.Collection, s *seed.Seeder, url string, now time.Time)
 	w.Beliefs = estimates(&p, &site, col, now)
 	w.Signals = Signals(col, &p, &site)
 	return w, &p, nil
+}
+
+// Excluded returns the rule because of which a page of a crawl is not fetched, empty if there is none. What a person has asked for, only
+// robots.txt excludes.
+func Excluded(s *seed.Seeder, p *collection.Page) string {
+	if p.By == collection.ByPerson || p.Told && p.Signal == collection.ByPerson {
+		return s.Forbids(p.URL)
+	}
+	return s.Excludes(p.URL)
 }
 
 // Remember loads a site's shape and robots.txt from the collection into a Seeder, for Page while no crawler runs.
