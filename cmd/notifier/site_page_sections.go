@@ -29,12 +29,8 @@ func showNeeds(v *siteView) g.Node {
 func showSite(v *siteView) g.Node {
 	s := &v.Status
 	newest, manifest, held := "none yet", "behind", "Missing pages"
-	var scanning g.Node
 	if !s.Head.IsZero() {
 		newest = "epoch " + admin.Cut(20, s.Head.Epoch)
-	}
-	if !s.Whole {
-		scanning = h.Small(g.Text("the first scan is in progress"))
 	}
 	if s.Manifest == s.Head {
 		manifest = "up to date"
@@ -44,7 +40,7 @@ func showSite(v *siteView) g.Node {
 	}
 	return g.Group{
 		admin.Figures(
-			admin.Figure("Pages", g.Group{g.Text(admin.Count(s.Items)), scanning}),
+			admin.Figure("Pages", g.Group{g.Text(admin.Count(s.Items)), g.If(!s.Whole, h.Small(g.Text("the first scan is in progress")))}),
 			admin.Figure("Missing", g.Text(admin.Count(s.Held)), g.Text("not announced")),
 			admin.Figure("Newest change", g.Text(admin.Count(s.Head.Seq)), g.Text(newest)),
 			admin.Figure("Changes", g.Text(admin.Count(s.Changes)), g.Text("since the start")),
